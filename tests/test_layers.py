@@ -100,6 +100,7 @@ a page is wanted."""
 KERNELS = {
     "vgi_cli.maths.kernels": ("numba",),
     "vgi_cli.maths.row_kernels": ("numba", "llvmlite"),
+    "vgi_cli.maths.step_kernels": ("numba",),
     "vgi_cli.maths.gpu_kernels": ("triton",),
 }
 """The files that import packages which compile and may be missing; `maths/compiled.py` imports them when they are first

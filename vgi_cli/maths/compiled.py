@@ -34,14 +34,18 @@ Loop: TypeAlias = Literal[
     "forest",
     "counts",
     "joined",
+    "penalty",
+    "maximise",
+    "laws",
+    "precisions",
 ]
 
 
 @functools.cache
 def kernel(name: Loop) -> Any:
-    """The loop of that name in `kernels.py` or `row_kernels.py`, compiled; None where nothing is (`fast.py`).
-    UsageError where numba is installed and does not load, such as beside a numpy that is too new for it; MemoryError
-    where little is left."""
+    """The loop of that name in `kernels.py`, `row_kernels.py` or `step_kernels.py`, compiled; None where nothing is
+    (`fast.py`). UsageError where numba is installed and does not load, such as beside a numpy that is too new for it;
+    MemoryError where little is left."""
     if numba_version() is None:
         return None
     try:
@@ -49,12 +53,13 @@ def kernel(name: Loop) -> Any:
     except OSError as error:
         raise MemoryError("loops cannot be compiled") from error
     try:
-        from vgi_cli.maths import kernels, row_kernels
+        from vgi_cli.maths import kernels, row_kernels, step_kernels
     except ImportError as error:
         hint = f"install the versions of constraints.txt, or set {SWITCH}=0, which does without numba"
         raise UsageError(f"numba is installed and cannot be loaded: {error}", hint) from error
-    if name in row_kernels.LOOPS:
-        return row_kernels.compiled_loop(name)
+    for file in (row_kernels, step_kernels):
+        if name in file.LOOPS:
+            return file.compiled_loop(name)
     return kernels.compiled_splines() if name == "splines" else kernels.compiled_keep()
 
 

@@ -88,6 +88,14 @@ class Laws(NamedTuple):
     logdet: Tensor
 
 
+def laws_of(mean: Tensor, tril: Tensor) -> Laws:
+    """Of means [K, D] and tril [K, D, D], as of `FullGaussians`."""
+    D, F = mean.shape[1], filled(len(mean))
+    made = Laws(*(mean.new_empty(*shape, F) for shape in ((D,), (D, D), (D, D), ())))
+    kernel("laws")(mean.contiguous().numpy(), tril.contiguous().numpy(), *(part.numpy() for part in made))
+    return made
+
+
 class HoleTriangles(NamedTuple):
     """What missing cells are given the observed ones (`row_kernels.holes`).
 
@@ -263,12 +271,14 @@ class Branches(NamedTuple):
 
     lines     [5, n] (int64) parents, numbers of levels, where tables, levels and messages begin
     order     [n] the dimensions
+    ends      where the rows of the tables, one after the other, end among T
     levels    of all dimensions together
     messages  that all dimensions together send to their parents
     """
 
     lines: Tensor
     order: Tensor
+    ends: Tensor
     levels: int
     messages: int
 
@@ -283,7 +293,13 @@ def branches_of(forest: Forest) -> Branches:
     sent = list(accumulate((0 if p < 0 else levels[p] for p in parents), initial=0))
     starts = [forest.starts[i] for i in forest.order]
     lines = torch.tensor([parents, levels, starts, firsts[:-1], sent[:-1]])
-    return Branches(lines, torch.tensor(forest.order), firsts[-1], sent[-1])
+    widths = [n for n, rows in zip(forest.levels, forest.rows, strict=True) for _ in range(rows)]
+    return Branches(lines, torch.tensor(forest.order), torch.tensor(widths).cumsum(0), firsts[-1], sent[-1])
+
+
+def tables_of(logits: Tensor, branches: Branches) -> Tensor:
+    """[T, filled(K)] the conditional probabilities that logits [K, T] stand for."""
+    return joined(in_lanes(logits), branches.ends)[1]
 
 
 class Levels:

@@ -55,10 +55,11 @@ class SeenSets:
 
     def __init__(self, categories: Categories, sets: LevelSets) -> None:
         self._categories, self._sets = categories, sets
-        tables, K = categories.log_tables().exp(), categories.K
+        logits, K = categories.logits, categories.K
         self._loops: lanes.Levels | None = None
-        if sets.summed and lanes.worth(len(sets.levels), K) and compiled.suits_rows(tables, tables):
-            self._loops = lanes.Levels(lanes.in_lanes(tables), lanes.branches_of(categories.forest), sets.levels)
+        if sets.summed and lanes.worth(len(sets.levels), K) and compiled.suits_rows(logits, logits):
+            branches = lanes.branches_of(categories.forest)
+            self._loops = lanes.Levels(lanes.tables_of(logits.detach(), branches), branches, sets.levels)
         self.log_prob = self.seen.log_prob if self._loops is None else self._loops.log_prob()[:, :K]
 
     @cached_property

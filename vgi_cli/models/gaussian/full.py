@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,6 +25,8 @@ from vgi_cli.models.gaussian.gaussians import (
 )
 from vgi_cli.models.gaussian.incomplete import Incomplete
 
+SMALL = 20_000
+"""Components times columns to the third up to which steps are taken by compiled loops."""
 TOGETHER = 1 << 18
 """Numbers of rows under several components that are looked at together."""
 FEWEST, FEW = 3, 10
@@ -64,7 +70,7 @@ class FullGaussians(Gaussians):
     def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
         loops = rows.summed and rows.x.shape[1] > 0 and lanes.worth(len(rows.x), self.K)
         if loops and compiled.suits_rows(rows.x, self.mean):
-            return SummedObserved(self.mean, self.cholesky(), rows, fixed)
+            return SummedObserved(self, rows, fixed)
         return FullObserved(self.mean, self.cholesky(), rows, fixed)
 
     def work(self) -> float:
@@ -78,6 +84,11 @@ class FullGaussians(Gaussians):
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         """With the common covariance W at its best value (`common`) for the current covariances."""
+        if self._small():
+            value = compiled.kernel("penalty")(*self._arrays(scale, penalty))
+            if math.isnan(value):
+                raise torch.linalg.LinAlgError("a matrix is not positive definite")
+            return self.mean.new_tensor(value)
         K = self.mean.shape[0]
         precision, logdet = self.precision()
         W = self.common(precision, scale, penalty)
@@ -108,6 +119,11 @@ class FullGaussians(Gaussians):
         return max(penalty.common, few) if penalty.common else 0.0
 
     def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
+        if self._small():
+            parts = (part.detach().contiguous().numpy() for part in statistics)
+            if not compiled.kernel("maximise")(*self._arrays(scale, penalty), *parts):
+                raise torch.linalg.LinAlgError("a matrix is not positive definite")
+            return
         count, first, second = statistics
         precision, _ = self.precision()
         W = self.common(precision, scale, penalty)
@@ -121,12 +137,23 @@ class FullGaussians(Gaussians):
         scatter = scatter + penalty.pooling * W + penalty.floor * torch.diag(scale.variance)
         self.set_moments(self.mean + shift, scatter / (count + penalty.pooling)[:, None, None])
 
+    def _small(self) -> bool:
+        """Whether compiled loops compute with the parameters: where these are few, tensors are mostly overhead."""
+        K, D = self.mean.shape
+        return D > 0 and K * D**3 <= SMALL and compiled.suits_rows(self.mean, self.tril)
+
+    def _arrays(self, scale: Scale, penalty: Penalty) -> tuple[np.ndarray[Any, Any], ...]:
+        """The parameters and what they are pulled to, as loops read them."""
+        weights = np.array([penalty.pooling, self.anchor(scale, penalty), penalty.mean, penalty.floor])
+        given = (self.mean.detach(), self.tril.detach(), scale.mean.contiguous(), scale.variance.contiguous())
+        return (*(part.numpy() for part in given), weights)
+
     def shift_system(self, statistics: Tensor) -> ShiftSystem:
         count, total = statistics[..., 0], statistics[..., 1:]
         precision, _ = self.precision()
         away = total - count[:, :, None] * self.mean[:, None, :]
-        curve = torch.einsum("kj,kde->jde", count, precision)
-        return ShiftSystem(curve, torch.einsum("kde,kje->jd", precision, away))
+        curve = count.mT @ precision.flatten(1)
+        return ShiftSystem(curve.unflatten(1, precision.shape[1:]), (away @ precision).sum(0))
 
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         factor = torch.linalg.cholesky(0.5 * (covariance + covariance.mT))
@@ -139,7 +166,12 @@ class FullGaussians(Gaussians):
         return Moments(self.mean, self.covariance(), None)
 
     def precision(self) -> tuple[Tensor, Tensor]:
-        return torch.cholesky_inverse(self.cholesky()), 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
+        logdet = 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
+        if self._small():
+            made = torch.empty_like(self.tril)
+            compiled.kernel("precisions")(self.tril.detach().numpy(), made.numpy())
+            return made, logdet
+        return torch.cholesky_inverse(self.cholesky()), logdet
 
     def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
         shape = (component.shape[0], self.mean.shape[1])
@@ -231,18 +263,17 @@ class SummedObserved(Observed):
     """Rows of which densities and sums alone are asked, by compiled loops (`maths/lanes.py`); each row is looked at by
     all components at once."""
 
-    def __init__(self, mean: Tensor, factor: Tensor, rows: Incomplete, fixed: bool) -> None:
-        self.rows, self.means, self.factor, patterns = rows, mean, factor, rows.patterns
-        K, self.of_row = len(mean), patterns.of_row
-        precision, covariance = torch.cholesky_inverse(factor), factor @ factor.mT
-        logdet = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        laws = lanes.Laws(*map(lanes.in_lanes, (mean, precision, covariance, logdet)))
+    def __init__(self, gaussians: FullGaussians, rows: Incomplete, fixed: bool) -> None:
+        self.rows, self.of_row, patterns = rows, rows.patterns.of_row, rows.patterns
+        self.means, tril = gaussians.mean.detach(), gaussians.tril.detach()
+        self._gaussians, K = gaussians, len(self.means)
+        laws = lanes.laws_of(self.means, tril)
         self.holes = rows.of_holes("in lanes", lambda: lanes.holes_of(patterns.missing))
 
         def triangles() -> lanes.HoleTriangles:
             return lanes.hole_triangles(laws, self.holes)
 
-        kept = rows.of_holes_until_changed("triangles", (factor,), triangles) if fixed else triangles()
+        kept = rows.of_holes_until_changed("triangles", (tril,), triangles) if fixed else triangles()
         self.triangles = kept
         self.delta, log_prob = lanes.seen(rows.x, self.of_row, laws, self.holes, kept)
         self.log_prob = log_prob[:, :K]
@@ -252,7 +283,8 @@ class SummedObserved(Observed):
         return torch.where(missing, self.means[k] + self.delta[:, :, k], self.rows.x)
 
     def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
-        return FullObserved(self.means, self.factor, self.rows, False).draw(k, columns, factors)
+        whole = FullObserved(self.means, self._gaussians.cholesky(), self.rows, False)
+        return whole.draw(k, columns, factors)
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """As those of FullObserved."""

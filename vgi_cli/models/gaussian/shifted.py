@@ -170,7 +170,8 @@ class Shifted(Mixed):
             system = torch.einsum("ja,jb,jd->dab", d, d, curve) + torch.diag_embed(ridge[:, None].expand(-1, len(B)))
             change = torch.cholesky_solve(wanted.mT[..., None], torch.linalg.cholesky(system))[..., 0].mT
         else:
-            system = torch.einsum("ja,jb,jde->adbe", d, d, curve).reshape(B.numel(), B.numel())
+            (Q, D), pairs = B.shape, (d[:, :, None] * d[:, None, :]).flatten(1)
+            system = (pairs.mT @ curve.flatten(1)).view(Q, Q, D, D).permute(0, 2, 1, 3).reshape(Q * D, Q * D)
             system = system + torch.diag(ridge.repeat(len(B)))
             change = torch.cholesky_solve(wanted.reshape(-1, 1), torch.linalg.cholesky(system)).view_as(B)
         with torch.no_grad():
