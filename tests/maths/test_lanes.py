@@ -17,7 +17,7 @@ from torch import Tensor
 from vgi_cli.maths import compiled, lanes
 from vgi_cli.maths.forests import Forest, evidence, expected_counts, see
 from vgi_cli.maths.gaussian import patterns_of
-from vgi_cli.models.gaussian.factors import FactorGaussians, FactorObserved, SummedFactors
+from vgi_cli.models.gaussian.factors import WORTH, FactorGaussians, FactorObserved, SummedFactors
 from vgi_cli.models.gaussian.full import FullGaussians, FullObserved, SummedObserved
 from vgi_cli.models.gaussian.gaussians import Penalty, Scale
 from vgi_cli.models.gaussian.incomplete import Incomplete
@@ -261,11 +261,13 @@ def test_means_and_draws_of_factor_models_are_those_of_torch() -> None:
     assert torch.equal(by_loops.draw(1, columns, factors), by_torch.draw(1, columns, factors))
 
 
-def test_factor_models_are_seen_by_loops_where_their_sums_are_small() -> None:
-    rows = rows_of(lanes.WORTH, 4, 0.4, summed=True)
+def test_factor_models_of_many_rows_are_seen_by_loops_where_their_sums_are_small() -> None:
+    rows = rows_of(WORTH, 4, 0.4, summed=True)
     with torch.no_grad():
         assert type(FactorGaussians(1, 4, 2, 0.0).double().observe(rows)) is SummedFactors
-        wide = rows_of(lanes.WORTH, 40, 0.4, summed=True)
+        few = rows_of(WORTH - 1, 4, 0.4, summed=True)
+        assert type(FactorGaussians(1, 4, 2, 0.0).double().observe(few)) is FactorObserved
+        wide = rows_of(WORTH, 40, 0.4, summed=True)
         assert type(FactorGaussians(1, 40, 12, 0.0).double().observe(wide)) is FactorObserved  # 40 * 91 > COMPILED
         assert type(FactorGaussians(1, 40, 6, 0.0).double().observe(wide)) is SummedFactors
     assert type(FactorGaussians(1, 4, 2, 0.0).double().observe(rows)) is FactorObserved

@@ -76,16 +76,17 @@ def _common(tril: Any, variance: Any, pooling: Any, tau: Any, work: Any, W: Any)
     positive definite."""
     L, V, P, total = work[0], work[1], work[2], work[3]
     K, D = len(tril), len(variance)
-    total[:] = 0.0
     for k in range(K):
         _factor(tril[k], L)
         _inverse(L, V)
         _gram(V, P)
-        total += P
-    W[:] = 0.0
+        for i in range(D):
+            for j in range(D):
+                total[i, j] = P[i, j] if k == 0 else total[i, j] + P[i, j]
     if pooling == 0.0:
-        for d in range(D):
-            W[d, d] = variance[d]
+        for i in range(D):
+            for j in range(D):
+                W[i, j] = variance[i] if i == j else 0.0
         return True
     for i in range(D):
         for j in range(i + 1):
@@ -147,8 +148,7 @@ def maximise(
     if not _common(tril, variance, pooling, tau, work, W):
         return False
     L, A = work[0], work[1]
-    means, factors = np.empty((K, D)), np.zeros((K, D, D))
-    shift = np.empty(D)
+    means, factors, shift = np.empty((K, D)), np.empty((K, D, D)), np.empty(D)
     for k in range(K):
         n = count[k]
         for i in range(D):
@@ -167,8 +167,11 @@ def maximise(
             for j in range(i):
                 factors[k, i, j] = L[i, j]
             factors[k, i, i] = math.log(L[i, i])
-    mean[:] = means
-    tril[:] = factors
+    for k in range(K):
+        for i in range(D):
+            mean[k, i] = means[k, i]
+            for j in range(D):
+                tril[k, i, j] = factors[k, i, j] if j <= i else 0.0
     return True
 
 

@@ -22,6 +22,9 @@ from vgi_cli.models.gaussian.gaussians import (
 )
 from vgi_cli.models.gaussian.incomplete import Incomplete
 
+WORTH = 2048
+"""Rows times components from which steps of EM are computed by compiled loops, where there are any: an `fa` of fewer
+rows is fitted before they are loaded."""
 COMPILED = 2048
 """Numbers that the sums over rows are, of one component, up to which compiled loops make them: then they lie in a
 processor's second cache."""
@@ -66,7 +69,7 @@ class FactorGaussians(Gaussians):
         return normal_log_prob(square, logdet[:, None], x.shape[-1]).mT
 
     def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
-        loops = rows.summed and rows.x.shape[1] > 0 and lanes.worth(len(rows.x), self.K)
+        loops = rows.summed and rows.x.shape[1] > 0 and len(rows.x) * self.K >= WORTH
         small = rows.x.shape[1] * (self.L + 1) * (self.L + 2) // 2 <= COMPILED
         if loops and small and compiled.suits_rows(rows.x, self.mean):
             return SummedFactors(self.F, self.mean, self.log_psi, rows)
