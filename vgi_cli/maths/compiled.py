@@ -37,7 +37,6 @@ Loop: TypeAlias = Literal[
     "penalty",
     "maximise",
     "laws",
-    "precisions",
 ]
 
 

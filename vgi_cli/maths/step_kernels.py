@@ -203,21 +203,10 @@ def laws(mean: Any, tril: Any, lanes: Any, precision: Any, covariance: Any, logd
         logdet[lane] = total
 
 
-def precisions(tril: Any, out: Any) -> None:
-    """The inverses [K, D, D] of the covariances."""
-    D = len(out[0])
-    L, V = np.empty((D, D)), np.empty((D, D))
-    for k in range(len(out)):
-        _factor(tril[k], L)
-        _inverse(L, V)
-        _gram(V, out[k])
-
-
 _SHARED = (_MATRIX, _CUBE, _VECTOR, _VECTOR, _VECTOR)
 LOOPS: dict[str, tuple[Callable[..., Any], Any]] = {
     "penalty": (penalty, numba.float64(*_SHARED)),
     "maximise": (maximise, numba.boolean(*_SHARED, _VECTOR, _MATRIX, _CUBE)),
-    "precisions": (precisions, numba.void(_CUBE, _CUBE)),
     "laws": (laws, numba.void(_MATRIX, _CUBE, _MATRIX, _CUBE, _CUBE, _VECTOR)),
 }
 

@@ -84,7 +84,7 @@ class FullGaussians(Gaussians):
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         """With the common covariance W at its best value (`common`) for the current covariances."""
-        if self._small():
+        if self._small(scale):
             value = compiled.kernel("penalty")(*self._arrays(scale, penalty))
             if math.isnan(value):
                 raise torch.linalg.LinAlgError("a matrix is not positive definite")
@@ -119,7 +119,7 @@ class FullGaussians(Gaussians):
         return max(penalty.common, few) if penalty.common else 0.0
 
     def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
-        if self._small():
+        if self._small(scale):
             parts = (part.detach().contiguous().numpy() for part in statistics)
             if not compiled.kernel("maximise")(*self._arrays(scale, penalty), *parts):
                 raise torch.linalg.LinAlgError("a matrix is not positive definite")
@@ -137,10 +137,11 @@ class FullGaussians(Gaussians):
         scatter = scatter + penalty.pooling * W + penalty.floor * torch.diag(scale.variance)
         self.set_moments(self.mean + shift, scatter / (count + penalty.pooling)[:, None, None])
 
-    def _small(self) -> bool:
+    def _small(self, scale: Scale) -> bool:
         """Whether compiled loops compute with the parameters: where these are few, tensors are mostly overhead."""
         K, D = self.mean.shape
-        return D > 0 and K * D**3 <= SMALL and compiled.suits_rows(self.mean, self.tril)
+        small = D > 0 and K * D**3 <= SMALL and lanes.worth(scale.rows, K)
+        return small and compiled.suits_rows(self.mean, self.tril)
 
     def _arrays(self, scale: Scale, penalty: Penalty) -> tuple[np.ndarray[Any, Any], ...]:
         """The parameters and what they are pulled to, as loops read them."""
@@ -166,12 +167,7 @@ class FullGaussians(Gaussians):
         return Moments(self.mean, self.covariance(), None)
 
     def precision(self) -> tuple[Tensor, Tensor]:
-        logdet = 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
-        if self._small():
-            made = torch.empty_like(self.tril)
-            compiled.kernel("precisions")(self.tril.detach().numpy(), made.numpy())
-            return made, logdet
-        return torch.cholesky_inverse(self.cholesky()), logdet
+        return torch.cholesky_inverse(self.cholesky()), 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
 
     def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
         shape = (component.shape[0], self.mean.shape[1])
