@@ -299,6 +299,7 @@ def holes(addresses: Any, sizes: Any) -> Any:
                 _store(out + 8 * K * i, _less(_all(0.0), _load(a + i * ROW)))
             for i in range(_triangle(pivots), _triangle(many)):
                 _store(out + 8 * K * i, _load(a + i * ROW))
+    room[0] = 0.0  # numba lets go of an array after its last use
     return True
 
 
@@ -342,6 +343,7 @@ def rows(addresses: Any, sizes: Any) -> None:
             square = _plus(square, _load(logdets + 8 * (u * K + first)))
             square = _plus(square, _all((D - m) * LOG_2PI))
             _store(log_prob + 8 * (r * K + first), _times(_all(-0.5), square))
+    room[0] = 0.0  # numba lets go of an array after its last use
 
 
 @inlined
@@ -496,6 +498,7 @@ def factors(addresses: Any, sizes: Any) -> Any:
             out = packed + 8 * (u * T * K + first)
             for i in range(T):
                 _store(out + 8 * K * i, _less(_all(0.0), _load(a + i * ROW)))
+    room[0] = 0.0  # numba lets go of an array after its last use
     return True
 
 
@@ -545,6 +548,7 @@ def factor_rows(addresses: Any, sizes: Any) -> None:
             square = _plus(square, _load(logdets + 8 * (u * K + first)))
             square = _plus(square, _all((D - m) * LOG_2PI))
             _store(log_prob + 8 * (r * K + first), _times(_all(-0.5), square))
+    room[0] = 0.0  # numba lets go of an array after its last use
 
 
 def factor_moments(addresses: Any, sizes: Any) -> None:
@@ -594,6 +598,7 @@ def factor_moments(addresses: Any, sizes: Any) -> None:
                     _store(at, _plus_product(_load(at), weighted, _load(mean + p * ROW)))
                 at = square + 8 * (d * K + first)
                 _store(at, _plus_product(_load(at), weighted, value))
+    room[0] = 0.0  # numba lets go of an array after its last use
 
 
 def factor_sums(addresses: Any, sizes: Any) -> None:
@@ -706,6 +711,7 @@ def forest(addresses: Any, sizes: Any) -> None:
         for u in range(U):
             logs = log_prob + 8 * (u * K + first)
             _up(belief, message, tables + 8 * first, shape, codes + 8 * n * u, K, logs)
+    room[0] = 0.0  # numba lets go of an array after its last use
 
 
 def counts(addresses: Any, sizes: Any) -> None:
@@ -753,6 +759,7 @@ def counts(addresses: Any, sizes: Any) -> None:
                         _store(at, _plus(_load(at), share))
                         at = out + cell
                         _store(at, _plus_product(_load(at), weight, share))
+    room[0] = 0.0  # numba lets go of an array after its last use
 
 
 def joined(addresses: Any, sizes: Any) -> None:
