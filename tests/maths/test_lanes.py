@@ -305,6 +305,15 @@ def test_levels_are_seen_as_by_torch(
     close(by_loops.counts(lanes.weighted_lanes(weights))[:, :K].mT, expected_counts(by_torch, weights))
 
 
+def test_many_likely_levels_do_not_overflow() -> None:
+    """1,100 columns, each seen with probability 0.999: the mantissas of these numbers multiply to 2^1098."""
+    n, likely = 1_100, 0.999
+    forest = Forest((2,) * n, (-1,) * n)
+    tables = torch.tensor([likely, 1 - likely], dtype=torch.float64).repeat(n)[None]
+    seen = lanes.Levels(lanes.in_lanes(tables), lanes.branches_of(forest), torch.zeros(1, n, dtype=torch.int64))
+    close(seen.log_prob()[0, 0], torch.tensor(n * math.log(likely), dtype=torch.float64))
+
+
 def test_what_stands_for_a_row_is_taken_together() -> None:
     log_prob = 300 * torch.randn(9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
     log_prob[2] = -torch.inf  # has no share

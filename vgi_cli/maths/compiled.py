@@ -1,6 +1,6 @@
-"""The way from tensors to the compiled loops of `kernels.py` and `row_kernels.py` and, on a GPU, to the kernels of
-`gpu_kernels.py`. numba or triton is imported, and a loop or kernel is compiled or loaded from a cache, when what it
-computes is first asked for, and not before.
+"""The way from tensors to the compiled loops of `kernels.py`, `row_kernels.py` and `step_kernels.py` and, on a GPU, to
+the kernels of `gpu_kernels.py`. numba or triton is imported, and a loop or kernel is compiled or loaded from a cache,
+when what it computes is first asked for, and not before.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ def _suits(x: Tensor) -> bool:
     return plain and (x.is_cpu or x.is_cuda) and not torch.compiler.is_compiling()
 
 
-def suits_rows(x: Tensor, parameters: Tensor) -> bool:
-    """Whether there are compiled loops for incomplete rows x under Gaussians of these parameters (`lanes.py`)."""
-    plain = all(values.dtype is torch.float64 and values.is_cpu for values in (x, parameters))
+def suits_rows(*values: Tensor) -> bool:
+    """Whether there are compiled loops for incomplete rows, and parameters, such as these (`lanes.py`)."""
+    plain = all(some.dtype is torch.float64 and some.is_cpu for some in values)
     return plain and not torch.is_grad_enabled() and kernel("rows") is not None
 
 

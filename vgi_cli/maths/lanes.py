@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from vgi_cli.maths.compiled import Loop, kernel
+from vgi_cli.maths.compiled import Loop, kernel, suits_rows
 from vgi_cli.maths.forests import Forest
 
 Done = TypeVar("Done")
@@ -24,9 +24,10 @@ WORTH = 256
 """Rows times components from which the loops are used, where there are any: loading them takes a while."""
 
 
-def worth(R: int, K: int) -> bool:
-    """Whether the loops are for so many rows and components."""
-    return R * K >= WORTH
+def suit(R: int, K: int, *values: Tensor, least: int = WORTH) -> bool:
+    """Whether there are loops for such values (rows, parameters), and so many rows and components, `least` of them when
+    multiplied, are worth loading them."""
+    return least <= R * K and suits_rows(*values)
 
 
 def filled(K: int) -> int:

@@ -223,6 +223,16 @@ def _triangle(i: Any) -> Any:
 
 
 @inlined
+def _log_product(mantissa: Any, exponent: Any, out: Any, room: Any) -> None:
+    """The logarithm of a product that is kept as a number in 1 .. 2 and an exponent, since many factors together are
+    no float64 number, into `out`; `room` is for a vector."""
+    _store(out, mantissa)
+    _store(room, exponent)
+    for k in range(LANES):
+        _set_number(out + 8 * k, math.log(_number(out + 8 * k)) + LN_2 * _number(room + 8 * k))
+
+
+@inlined
 def _sweep(a: Any, c: Any, m: Any, pivots: Any, logdet: Any) -> Any:
     """Sweep the first rows, so many as `pivots` says, of a positive definite matrix of m rows, of which the lower
     triangle lies at `a`: their block becomes its inverse with the opposite sign, the others become what they are given
@@ -234,8 +244,8 @@ def _sweep(a: Any, c: Any, m: Any, pivots: Any, logdet: Any) -> Any:
         pivot = _load(row + t * ROW)
         if not _positive(pivot):
             return False
-        product = _times(product, _mantissa(pivot))
-        exponent = _plus(exponent, _exponent(pivot))
+        product = _times(product, pivot)
+        product, exponent = _mantissa(product), _plus(exponent, _exponent(product))
         inverse = _inverse(pivot)
         for j in range(t):
             _store(c + j * ROW, _load(row + j * ROW))
@@ -252,11 +262,7 @@ def _sweep(a: Any, c: Any, m: Any, pivots: Any, logdet: Any) -> Any:
         _store(row + t * ROW, _less(_all(0.0), inverse))
         for j in range(t + 1, m):
             _store(a + (_triangle(j) + t) * ROW, _times(_load(c + j * ROW), inverse))
-    _store(logdet, product)
-    _store(c, exponent)
-    for k in range(LANES):
-        at = logdet + 8 * k
-        _set_number(at, math.log(_number(at)) + LN_2 * _number(c + 8 * k))
+    _log_product(product, exponent, logdet, c)
     return True
 
 
@@ -655,7 +661,8 @@ def _up(belief: Any, message: Any, tables: Any, shape: Any, codes: Any, K: Any, 
                     total = _plus(total, value)
                     _store(own + ROW * level, value)
                 _scale(own, L, _inverse(total))
-            product, exponent = _times(product, _mantissa(total)), _plus(exponent, _exponent(total))
+            product = _times(product, total)
+            product, exponent = _mantissa(product), _plus(exponent, _exponent(product))
             continue
         above, sent = _integer(codes + 8 * p), message + ROW * _integer(places + 8 * i)
         many = _integer(levels + 8 * p)
@@ -677,13 +684,9 @@ def _up(belief: Any, message: Any, tables: Any, shape: Any, codes: Any, K: Any, 
                 total = _plus(total, value)
         if above < 0:
             _scale(parent, many, _inverse(total))
-        product, exponent = _times(product, _mantissa(total)), _plus(exponent, _exponent(total))
-    room = message + ROW * M
-    _store(logs, product)
-    _store(room, exponent)
-    for k in range(LANES):
-        at = logs + 8 * k
-        _set_number(at, math.log(_number(at)) + LN_2 * _number(room + 8 * k))
+        product = _times(product, total)
+        product, exponent = _mantissa(product), _plus(exponent, _exponent(product))
+    _log_product(product, exponent, logs, message + ROW * M)
 
 
 @inlined

@@ -14,7 +14,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.maths import compiled, lanes
+from vgi_cli.maths import lanes
 from vgi_cli.maths.forests import (
     Forest,
     Seen,
@@ -57,7 +57,7 @@ class SeenSets:
         self._categories, self._sets = categories, sets
         logits, K = categories.logits, categories.K
         self._loops: lanes.Levels | None = None
-        if sets.summed and lanes.worth(len(sets.levels), K) and compiled.suits_rows(logits, logits):
+        if sets.summed and lanes.suit(len(sets.levels), K, logits):
             branches = lanes.branches_of(categories.forest)
             self._loops = lanes.Levels(lanes.tables_of(logits.detach(), branches), branches, sets.levels)
         self.log_prob = self.seen.log_prob if self._loops is None else self._loops.log_prob()[:, :K]

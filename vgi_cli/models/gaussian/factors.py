@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.maths import compiled, lanes
+from vgi_cli.maths import lanes
 from vgi_cli.maths.gaussian import factor_posterior, factor_precision
 from vgi_cli.models.gaussian.gaussians import (
     Footprint,
@@ -69,9 +69,9 @@ class FactorGaussians(Gaussians):
         return normal_log_prob(square, logdet[:, None], x.shape[-1]).mT
 
     def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
-        loops = rows.summed and rows.x.shape[1] > 0 and len(rows.x) * self.K >= WORTH
-        small = rows.x.shape[1] * (self.L + 1) * (self.L + 2) // 2 <= COMPILED
-        if loops and small and compiled.suits_rows(rows.x, self.mean):
+        R, D = rows.x.shape
+        small = 0 < D * (self.L + 1) * (self.L + 2) // 2 <= COMPILED
+        if rows.summed and small and lanes.suit(R, self.K, rows.x, self.mean, least=WORTH):
             return SummedFactors(self.F, self.mean, self.log_psi, rows)
         return FactorObserved(self.F, self.mean, self.log_psi, rows)
 

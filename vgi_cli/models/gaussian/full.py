@@ -68,8 +68,7 @@ class FullGaussians(Gaussians):
         return normal_log_prob(u.square().sum(-1), logdet[:, None], x.shape[-1]).mT
 
     def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
-        loops = rows.summed and rows.x.shape[1] > 0 and lanes.worth(len(rows.x), self.K)
-        if loops and compiled.suits_rows(rows.x, self.mean):
+        if rows.summed and rows.x.shape[1] > 0 and lanes.suit(len(rows.x), self.K, rows.x, self.mean):
             return SummedObserved(self, rows, fixed)
         return FullObserved(self.mean, self.cholesky(), rows, fixed)
 
@@ -140,8 +139,7 @@ class FullGaussians(Gaussians):
     def _small(self, scale: Scale) -> bool:
         """Whether compiled loops compute with the parameters: where these are few, tensors are mostly overhead."""
         K, D = self.mean.shape
-        small = D > 0 and K * D**3 <= SMALL and lanes.worth(scale.rows, K)
-        return small and compiled.suits_rows(self.mean, self.tril)
+        return D > 0 and K * D**3 <= SMALL and lanes.suit(scale.rows, K, self.mean, self.tril)
 
     def _arrays(self, scale: Scale, penalty: Penalty) -> tuple[np.ndarray[Any, Any], ...]:
         """The parameters and what they are pulled to, as loops read them."""

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.layout import Layout
-from vgi_cli.maths import compiled, lanes
+from vgi_cli.maths import lanes
 from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import Patterns
 from vgi_cli.models.gaussian.family import ColumnLaw
@@ -281,7 +281,7 @@ class _ShiftedObserved(Observed):
         numbers = mixed.numbers.observe(rows.numbers.moved(rows.numbers.x - self.by), fixed=fixed)
         self.inner = MixedObserved(mixed, numbers, rows.levels)
         log_prob, R = self.inner.log_prob, len(self.agrees)
-        if rows.numbers.summed and lanes.worth(R, log_prob.shape[1]) and compiled.suits_rows(log_prob, self.by):
+        if rows.numbers.summed and lanes.suit(R, log_prob.shape[1], log_prob, self.by):
             self.log_prob, self._within = lanes.joined(log_prob, rows.ends)
             return
         joint = log_prob.new_full((*self.agrees.shape, log_prob.shape[1]), -torch.inf)
