@@ -1,16 +1,19 @@
 """How fast are steps of EM, by compiled loops beside torch?
 
-    python benchmarks/em_steps.py [--repeats 20] [--fits TABLE …]
+    python benchmarks/em_steps.py [--repeats 20] [--fits TABLE …] [--first-use]
 
 A step of a mixture of Gaussians (`full` covariances, or some factors) or of tables of levels on simulated rows with
 holes at random, in float64: both ways in turn in one process, medians of milliseconds. `--fits`: CPU seconds of `vgi
 fit TABLE` with its defaults on one thread, with VGI_FAST=0 and without, in turn, each in a process of its own.
+`--first-use`: CPU seconds until all loops of EM are there, in a process that has to compile them and in later ones,
+which load them.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -47,6 +50,17 @@ began = time.process_time()
 vgi_cli.fit(sys.argv[1], out=sys.argv[2], seed=1, threads=1)
 print(f"{time.process_time() - began:.1f}")
 """
+LOADED = """
+import time
+from typing import get_args
+from vgi_cli.maths import compiled
+began = time.process_time()
+for loop in get_args(compiled.Loop):
+    if loop not in ("splines", "keep"):
+        compiled.kernel(loop)
+print(f"{time.process_time() - began:.2f}")
+"""
+LATER = 5
 
 
 def rows(R: int, columns: int, levels: tuple[int, ...], share: float) -> tuple[Tensor, Tensor]:
@@ -79,9 +93,21 @@ def step(config: MixtureConfig, columns: int, levels: tuple[int, ...], R: int, s
 def fit(table: str, switch: str) -> float:
     """CPU seconds of a fit."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "VGI_FAST": switch, "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-W", "ignore", "-c", FIT, table, os.path.join(folder, "run")]
-        return float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+        return seconds(FIT, table, os.path.join(folder, "run"), VGI_FAST=switch, OMP_NUM_THREADS="1")
+
+
+def first_use() -> str:
+    """CPU seconds of a process that compiles the loops, and the median of later ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        first, *later = (seconds(LOADED, NUMBA_CACHE_DIR=folder) for _ in range(1 + LATER))
+    return f"loops of EM: compiled in {first:.1f} CPU s, then loaded in {statistics.median(later):.2f}"
+
+
+def seconds(program: str, *arguments: str, **environment: str) -> float:
+    """What a program in a process of its own prints."""
+    command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
+    ran = subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True, text=True)
+    return float(ran.stdout)
 
 
 def main() -> None:
@@ -89,6 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--fits", nargs="*", default=[], metavar="TABLE")
+    parser.add_argument("--first-use", action="store_true")
     args = parser.parse_args()
     if compiled.kernel("rows") is None:
         sys.exit("nothing to compare: numba is not installed, or VGI_FAST=0")
@@ -110,6 +137,8 @@ def main() -> None:
     for table in args.fits:
         by_torch, by_loops = fit(table, "0"), fit(table, "1")
         print(f"| {table} | {by_torch:.1f} | {by_loops:.1f} | {by_loops / by_torch:.2f} |", flush=True)
+    if args.first_use:
+        print(first_use())
 
 
 if __name__ == "__main__":
