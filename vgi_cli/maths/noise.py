@@ -53,7 +53,7 @@ class KeyedNoise:
     seed     the run's seed
     columns  names of the D encoded columns, in the model's order
     rows     [R] int64 row keys
-    draws    [n] int64 numbers of the draws, from 0
+    draws    [n] int64 numbers of the draws, from 0; [1, R] where each row has a draw of its own (`paired`)
     purpose  path that separates independent streams; `at` extends it
     """
 
@@ -75,6 +75,10 @@ class KeyedNoise:
             draws=self.draws if draws is None else self.draws[draws],
         )
 
+    def paired(self, draws: Tensor, rows: Tensor) -> KeyedNoise:
+        """The same randomness of pairs of a draw (index [P] into n) and a row ([P] into R): as one draw of P rows."""
+        return replace(self, rows=self.rows[rows], draws=self.draws.to(draws.device)[draws][None])
+
     def uniform(self, names: Sequence[str] | None = None) -> Tensor:
         """Uniform on (0, 1), float64 [n, R, P]: one per draw, row and name (default: the columns)."""
         return self._uniform(_name_keys(tuple(self.columns if names is None else names), self.rows.device))
@@ -87,7 +91,8 @@ class KeyedNoise:
         """[n, R, P] by the keys of names, [P] or [R, P]."""
         device = self.rows.device
         base = hash64(f"{self.seed}{self.purpose}")
-        z = mix64(self.rows ^ base)[None, :] ^ mix64(self.draws.to(device) + 1)[:, None]
+        draws = self.draws.to(device)
+        z = mix64(self.rows ^ base)[None, :] ^ mix64(draws + 1 if draws.dim() == 2 else draws[:, None] + 1)
         z = mix64(mix64(z)[:, :, None] ^ name_keys)
         return (_shift_right(z, 11).to(torch.float64) + 0.5) * 2.0**-53
 

@@ -16,8 +16,8 @@ from vgi_cli.models.gaussian.rounded import redrawn
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput, enumerated
 
 REDRAWN = 32
-"""Rows outside the box are redrawn so many at a time: few enough to be cheap, always as many, so that the rounding of a
-row cannot depend on which other rows are outside."""
+"""Rows outside the box are redrawn so many at a time, of any draws: few enough to be cheap, always as many, so that the
+rounding of a row cannot depend on which other rows are outside."""
 
 
 class ExactImputer(Imputer):
@@ -80,16 +80,14 @@ class ExactImputer(Imputer):
         outside = self._outside(box, missing, result)  # [n, R, D]
         self._cells += int(missing.sum()) * len(noise.draws)
         self._redrawn += int(outside.sum())
-        again = outside.any(-1)
-        left, count = int(again.sum()), 0
-        for i in again.any(-1).nonzero()[:, 0].tolist():
-            one = noise.select(draws=torch.tensor([i]))
-            for rows in again[i].nonzero()[:, 0].split(REDRAWN):
-                self.watch(part[0] + part[1] * count / left)
-                count += len(rows)
-                index = torch.nn.functional.pad(rows, (0, REDRAWN - len(rows)), value=int(rows[-1]))
-                redrawn = self._redraw(model, result[i, index], missing[index], one.select(rows=index), box, len(rows))
-                result[i, rows] = redrawn[: len(rows)]
+        again = outside.any(-1).nonzero()  # which draw, which row
+        for some in range(0, len(again), REDRAWN):
+            self.watch(part[0] + part[1] * some / len(again))
+            draw, row = again[some : some + REDRAWN].T
+            count = len(row)
+            i, r = (torch.cat([index, index[-1:].expand(REDRAWN - count)]) for index in (draw, row))
+            redrawn = self._redraw(model, result[i, r], missing[r], noise.paired(i, r), box, count)
+            result[draw, row] = redrawn[:count]
         return result
 
     def _outside(self, box: Box, missing: Tensor, x: Tensor) -> Tensor:
@@ -108,7 +106,7 @@ class ExactImputer(Imputer):
         return model.conditional(x, missing).sample(one)[0]
 
     def _redraw(self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box, count: int) -> Tensor:
-        """REDRAWN rows [., D] of one draw that lie outside (the last ones repeat row `count - 1`), brought inside."""
+        """REDRAWN rows [., D] outside, of some draws (the last ones repeat row `count - 1`), brought inside."""
         conditional = model.conditional(x, missing)
         for attempt in range(1, self._attempts + 1):
             rows = self._outside(box, missing, x).any(-1, keepdim=True)
