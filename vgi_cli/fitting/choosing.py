@@ -226,7 +226,6 @@ def model_size(recipe: Recipe, table: TensorTable, work: Work) -> dict[str, Any]
                 table,
                 em,
                 generator,
-                slack=0.0 if recipe.score == "loglik" else None,
                 stop=lambda: limit.passed(until),
                 progress=stage,
             )

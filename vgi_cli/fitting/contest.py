@@ -670,7 +670,6 @@ class _Contest:
             every.table.rows(self._used),
             em_settings(recipe),
             stream(recipe.seed, "size"),
-            slack=0.0 if recipe.score == "loglik" else None,
             stop=self._limit.over,
             progress=lambda done: self._stage(start + 0.5 * share * done),
         )

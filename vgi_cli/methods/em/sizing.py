@@ -6,12 +6,11 @@ row. In a family of one Gaussian (`fa`) a share of a wide law is mixed into p: t
 among mammals) is worth hundreds of nats, of which no size takes any away, and it alone would decide, by how wrong each
 is about it. A mixture has broad components for what is far: there it counts as any row. A path is left after two sizes
 in a row that are not better than its best, and the rest of the paths after two paths in a row that are not better than
-the best so far. The largest candidate (in free parameters) wins whose score is within the family's slack of the best: 0
-for `fa`, 0.01 nats a column for `mixture`. Tables of more than 6,000 rows are judged on 6,000 of them. Work is bounded
-by counting operations, so that the same table and seed give the same size on every machine: a candidate that would pass
-the bound is not tried, and where the largest that was tried wins for that, the reason says so. Only where a caller has
-a time limit does a clock end the search before that: the best of what was tried by then is taken, and where nothing
-was, the smallest candidate.
+the best so far. The candidate with the best score wins. Tables of more than 6,000 rows are judged on 6,000 of them.
+Work is bounded by counting operations, so that the same table and seed give the same size on every machine: a candidate
+that would pass the bound is not tried, and where the largest that was tried wins for that, the reason says so. Only
+where a caller has a time limit does a clock end the search before that: the best of what was tried by then is taken,
+and where nothing was, the smallest candidate.
 """
 
 from __future__ import annotations
@@ -75,13 +74,12 @@ def choose_size(
     em: EmConfig,
     generator: torch.Generator,
     *,
-    slack: float | None = None,
     stop: Callable[[], bool] = never,
     progress: Callable[[float], None] = nothing,
 ) -> Sizing:
     """The size of a family for a table; values that the configuration states are kept. Deterministic by generator,
     unless `stop` ends the search: that is asked after every iteration of EM. `progress` is told the share of the
-    counted work that is done. `slack`: nats a column by which a larger size may be behind (None: the family's)."""
+    counted work that is done."""
     used = table.used
     paths = family.sizes(config, len(used), _numbers(table))
     if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
@@ -132,22 +130,17 @@ def choose_size(
             break
     if not tried:
         return Sizing(paths[0][0], f"{plain(paths[0][0])}: no time was left to try more", (), cut)
-    slack = family.slack if slack is None else slack
-    enough = overall - slack * table.D
-    near = [t for t in tried if t.score >= enough]
-    winner = max(near, key=lambda t: family.build(t.config, table.layout).free_parameters())
+    winner = next(one for one in tried if one.score == overall)
     verb = "describes" if _single(winner.config) else "describe"
-    how = "best" if winner.score == overall else "as well as any"
     more = "; more would take too long to compare" if winner.config in last_in_bound else ""
     some = f" on {len(rows):,} of {len(used):,} rows" if len(rows) < len(used) else ""
-    reason = f"{plain(winner.config)} {verb} held-out rows {how} ({_range(tried)}{some}{more}; scores with -v)"
+    reason = f"{plain(winner.config)} {verb} held-out rows best ({_range(tried)}{some}{more}; scores with -v)"
     if len(tried) == 1:
         reason = f"{plain(winner.config)}: no other number was tried{some}{more}"
     if cut:
         reason += "; the time limit ended the search, with more time another number may be chosen"
     every = ", ".join(f"{describe(t.config)} {t.score:.2f}" for t in tried)
-    chosen = "the best" if winner.score == overall else f"the largest within {slack * table.D:.2f} of the best"
-    scores = f"log-likelihood of held-out rows, nats a row, encoded: {every}; chosen: {chosen}"
+    scores = f"log-likelihood of held-out rows, nats a row, encoded: {every}"
     return Sizing(winner.config, reason, tuple(tried), cut, scores)
 
 

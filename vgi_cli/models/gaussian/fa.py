@@ -27,7 +27,6 @@ class FactorAnalysis(GaussianFamily):
 
     Config = FaConfig
     tolerance = 1e-6
-    slack = 0.0
     undescribed = 0.01
 
     def __init__(self, D: int, factors: int) -> None:

@@ -276,8 +276,6 @@ class GaussianFamily(Marginal):
     gaussians: Gaussians
     tolerance: ClassVar[float]
     """Nats a row: EM has converged when an iteration gains less."""
-    slack: ClassVar[float]
-    """Nats a column by which a larger size may score below the best one and still be chosen (`methods/sizing`)."""
     undescribed: ClassVar[float]
     """Share of the rows that no size is taken to describe when sizes are judged (`methods/sizing`)."""
 

@@ -73,7 +73,6 @@ class GaussianMixture(GaussianFamily):
     Config = MixtureConfig
     discrete = True
     tolerance = 1e-5
-    slack = 0.01  # imputations average over refits that start anew, and an average bears more components than one fit
     undescribed = 0.0
     method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
 
