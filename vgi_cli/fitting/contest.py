@@ -10,7 +10,9 @@ fewest parameters wins of those that lie within the noise of the best: within NO
 row by row.
 
 The first candidate has its size chosen as ever (`methods/em/sizing`). The other mixtures take its number of components;
-where one of them is best, it is scored once more with the size that is chosen for itself. Rows, folds and work are
+where one of them is best, it is scored once more with the size that is chosen for itself. Of mixed rows the best so far
+is scored again with more components, if held-out rows are described nearly as well by more: a likelihood says little of
+how many fill cells best. (Mixtures of numbers are averaged over several numbers: SIZES.) Rows, folds and work are
 counted, so that the same table and seed give the same winner on every machine; only a time limit ends a contest by the
 clock.
 
@@ -50,6 +52,7 @@ from vgi_cli.machine.work import OutOfTime, TimeLimit, TimeUp, Work, giving_up
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.methods.em.em import completed
 from vgi_cli.methods.em.sizing import EPOCHS, TOLERANCE, choose_size, plain
+from vgi_cli.methods.em.sizing import Candidate as Sized
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.family import GaussianFamily, em_table
@@ -90,6 +93,8 @@ FAR = 0.05
 """A candidate whose score is worse than the best by a larger share of that is in no average."""
 SIZES, SIZED_ROWS = 3, 5_000
 """Numbers of components that a mixture of an average has in turn, in tables of up to so many rows; beyond, one."""
+NEARLY = 0.01
+"""Nats a dimension: held-out rows are described nearly as well by what is no farther behind the best."""
 SHARE = 0.4
 """Of the time that is left under a time limit."""
 FIT_SHARE = 0.7
@@ -509,8 +514,9 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
         contest = _Contest(recipe, rows, used, stage, limit, replace(work, reporter=Silent()), fit)
         try:
             for place, (title, one) in enumerate(named):
-                contest.enter(title, one, share * place / (len(named) + 1), share / (len(named) + 1))
-            contest.enter_sized(share * len(named) / (len(named) + 1), share / (len(named) + 1))
+                contest.enter(title, one, share * place / (len(named) + 2), share / (len(named) + 2))
+            contest.enter_sized(share * len(named) / (len(named) + 2), share / (len(named) + 2))
+            contest.enter_larger(share * (len(named) + 1) / (len(named) + 2), share / (len(named) + 2))
             for place, (title, one) in enumerate(others):
                 start = share + (1 - share) * place / len(others)
                 contest.enter_other(title, one, start, (1 - share) / len(others), len(others) - place)
@@ -646,6 +652,7 @@ class _Contest:
         self._parts = torch.randint(PARTS, shape, generator=generator)
         self._encoded: dict[Encoding, Rows] = {encoding_of(recipe.table): rows}
         self._by_fold: dict[Encoding, Folds] = {}
+        self._tried: dict[str, tuple[Sized, ...]] = {}  # by title, without the size
         self.entries: list[tuple[Candidate, Scores]] = []
         self.refused: list[str] = []
 
@@ -674,6 +681,7 @@ class _Contest:
             progress=lambda done: self._stage(start + 0.5 * share * done),
         )
         ask(self._limit.over)
+        self._tried.setdefault(title, sizing.tried)
         recipe = recipe.with_model(**sizing.config.model_dump(mode="json"))
         candidate = Candidate(f"{title}: {plain(sizing.config)}", recipe, every)
         if any(other.recipe == recipe for other, _ in self.entries):
@@ -724,12 +732,29 @@ class _Contest:
     def enter_sized(self, start: float, share: float) -> None:
         """Where the best so far took its number of components from the first one: that candidate again, with its own
         number."""
-        place = min(range(len(self.entries)), key=lambda i: float(self._losses(i).mean()))
-        best = self.entries[place][0]
-        if place == 0 or best.recipe.model.name != "mixture":
+        best = self._best()
+        if best is self.entries[0][0] or best.recipe.model.name != "mixture":
             return
         title, named = best.title.rpartition(":")[0], best.recipe.with_model(components=None, factors=None)
+        self._tried.pop(title, None)
         self.enter(title, named, start, share, sized=True)
+
+    def enter_larger(self, start: float, share: float) -> None:
+        """The best so far of mixed rows with the largest number of components whose held-out rows are described within
+        NEARLY of the best."""
+        best = self._best()
+        title, discrete = best.title.rpartition(":")[0], best.rows.table.layout.discrete
+        tried = self._tried.get(title, ())
+        if not tried or not discrete or best.recipe.model.name != "mixture" or self._recipe.score == "loglik":
+            return
+        enough = max(one.score for one in tried) - NEARLY * best.rows.table.D
+        largest = max(cast(MixtureConfig, one.config).components or 1 for one in tried if one.score >= enough)
+        if largest > cast(int, best.recipe.model.settings["components"]):
+            self.enter(title, best.recipe.with_model(components=largest), start, share, sized=True)
+
+    def _best(self) -> Candidate:
+        """The one with the best score so far."""
+        return self.entries[min(range(len(self.entries)), key=lambda i: float(self._losses(i).mean()))][0]
 
     def decided(self) -> League:
         """The league with its winner, and the weights of the average where EM fits that. By hidden cells a candidate
