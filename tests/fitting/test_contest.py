@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,12 @@ import torch
 import vgi_cli
 from tests.clocks import ticking
 from vgi_cli.columns.schema import Schema
+from vgi_cli.data import TensorTable
 from vgi_cli.fitting import contest
 from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
+from vgi_cli.methods.em.sizing import Candidate as Sized
+from vgi_cli.methods.em.sizing import Sizing, choose_size
+from vgi_cli.models.gaussian.mixture import MixtureConfig
 from vgi_cli.reporting import Silent
 from vgi_cli.settings.gather import load_recipe
 from vgi_cli.settings.recipe import ModelChoice, Recipe
@@ -233,6 +238,28 @@ def test_a_time_limit_leaves_the_first_candidate(tmp_path: Path, monkeypatch: py
     league, run = fit(clusters(0), tmp_path / "run", time_limit="20s")
     assert "comparing models on hidden cells" in run.manifest["time_limit"]["ended_early"]
     assert len(league.get("candidates", [])) < 6
+
+
+@pytest.mark.usefixtures("two_folds")
+@pytest.mark.parametrize("score", ["cells", "loglik"])
+def test_more_components_are_compared_where_the_likelihood_hardly_differs(
+    score: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held-out rows are described best by one component, a little worse by three, and much worse by five."""
+
+    def sizes(family: object, config: Any, table: TensorTable, *args: Any, **how: Any) -> Sizing:
+        if not isinstance(config, MixtureConfig) or config.components is not None:
+            return choose_size(family, config, table, *args, **how)  # type: ignore[arg-type]
+        scores = {1: 0.0, 3: -0.9 * contest.NEARLY * table.D, 5: -1.1 * contest.NEARLY * table.D}
+        set_ = {"covariance": "full", "factors": None, "outliers": True}
+        tried = [Sized(config.model_copy(update={"components": K, **set_}), score) for K, score in scores.items()]
+        return Sizing(tried[0].config, "one", tuple(tried))
+
+    monkeypatch.setattr(contest, "choose_size", sizes)
+    league, _ = fit(holes(normal(90, 4), 0.1, 4), tmp_path / "run", {"table.transform": "linear"}, score=score)
+    mixtures = [one["settings"] for one in league["candidates"] if one["model"] == "mixture"]
+    counts = [one["components"] for one in mixtures if one["covariance"] == "full"]
+    assert sorted(counts) == ([1, 3] if score == "cells" else [1])
 
 
 @pytest.mark.usefixtures("two_folds")

@@ -10,9 +10,9 @@ fewest parameters wins of those that lie within the noise of the best: within NO
 row by row.
 
 The first candidate has its size chosen as ever (`methods/em/sizing`). The other mixtures take its number of components;
-where one of them is best, it is scored once more with the size that is chosen for itself. Of mixed rows the best so far
-is scored again with more components, if held-out rows are described nearly as well by more: a likelihood says little of
-how many fill cells best. (Mixtures of numbers are averaged over several numbers: SIZES.) Rows, folds and work are
+where one of them is best, it is scored once more with the size that is chosen for itself. The best so far is
+scored again with more components, if these describe held-out rows nearly as well: a likelihood says little of how many
+fill cells best. Rows, folds and work are
 counted, so that the same table and seed give the same winner on every machine; only a time limit ends a contest by the
 clock.
 
@@ -740,12 +740,11 @@ class _Contest:
         self.enter(title, named, start, share, sized=True)
 
     def enter_larger(self, start: float, share: float) -> None:
-        """The best so far of mixed rows with the largest number of components whose held-out rows are described within
-        NEARLY of the best."""
+        """The best so far with the largest number of components by which held-out rows are described nearly as well."""
         best = self._best()
-        title, discrete = best.title.rpartition(":")[0], best.rows.table.layout.discrete
+        title = best.title.rpartition(":")[0]
         tried = self._tried.get(title, ())
-        if not tried or not discrete or best.recipe.model.name != "mixture" or self._recipe.score == "loglik":
+        if not tried or best.recipe.model.name != "mixture" or self._recipe.score == "loglik":
             return
         enough = max(one.score for one in tried) - NEARLY * best.rows.table.D
         largest = max(cast(MixtureConfig, one.config).components or 1 for one in tried if one.score >= enough)
