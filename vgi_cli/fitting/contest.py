@@ -10,11 +10,10 @@ fewest parameters wins of those that lie within the noise of the best: within NO
 row by row.
 
 The first candidate has its size chosen as ever (`methods/em/sizing`). The other mixtures take its number of components;
-where one of them is best, it is scored once more with the size that is chosen for itself. The best so far is
-scored again with more components, if these describe held-out rows nearly as well: a likelihood says little of how many
-fill cells best. Rows, folds and work are
-counted, so that the same table and seed give the same winner on every machine; only a time limit ends a contest by the
-clock.
+where one of them is best, it is scored once more with the size that is chosen for itself. The best so far is scored
+again with more components, if these describe held-out rows nearly as well: a likelihood says little of how many fill
+cells best. Rows, folds and work are counted, so that the same table and seed give the same winner on every machine;
+only a time limit ends a contest by the clock.
 
 Models that EM does not fit (`--compare flow`) come last: each is fitted to the folds by its own method, whole, and
 draws as `vgi impute` draws from it. By hidden cells it also has to beat the average of the others, for that is what
