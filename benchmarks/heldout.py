@@ -112,8 +112,8 @@ def fitted(table: TensorTable, components: int, seed: int) -> GaussianMixture:
 
 
 def chosen(scores: dict[int, float]) -> int:
-    """The largest size within the slack of the best."""
-    return max(K for K in scores if scores[K] >= max(scores.values()) - GaussianMixture.slack * D)
+    """The size with the best score."""
+    return max(scores, key=lambda K: scores[K])
 
 
 def clustered(rows: int, seed: int) -> pd.DataFrame:
