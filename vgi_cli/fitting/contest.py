@@ -512,10 +512,11 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     with work.reporter.stage(CONTEST, until=limit.end) as stage:
         contest = _Contest(recipe, rows, used, stage, limit, replace(work, reporter=Silent()), fit)
         try:
+            own = share / (len(named) + 2)
             for place, (title, one) in enumerate(named):
-                contest.enter(title, one, share * place / (len(named) + 2), share / (len(named) + 2))
-            contest.enter_sized(share * len(named) / (len(named) + 2), share / (len(named) + 2))
-            contest.enter_larger(share * (len(named) + 1) / (len(named) + 2), share / (len(named) + 2))
+                contest.enter(title, one, place * own, own)
+            contest.enter_sized(len(named) * own, own)
+            contest.enter_larger((len(named) + 1) * own, own)
             for place, (title, one) in enumerate(others):
                 start = share + (1 - share) * place / len(others)
                 contest.enter_other(title, one, start, (1 - share) / len(others), len(others) - place)
@@ -651,7 +652,7 @@ class _Contest:
         self._parts = torch.randint(PARTS, shape, generator=generator)
         self._encoded: dict[Encoding, Rows] = {encoding_of(recipe.table): rows}
         self._by_fold: dict[Encoding, Folds] = {}
-        self._tried: dict[str, tuple[Sized, ...]] = {}  # by title, without the size
+        self._tried: dict[str, tuple[Sized, ...]] = {}  # sizes of the latest entry, by its title without the size
         self.entries: list[tuple[Candidate, Scores]] = []
         self.refused: list[str] = []
 
@@ -680,7 +681,7 @@ class _Contest:
             progress=lambda done: self._stage(start + 0.5 * share * done),
         )
         ask(self._limit.over)
-        self._tried.setdefault(title, sizing.tried)
+        self._tried[title] = sizing.tried
         recipe = recipe.with_model(**sizing.config.model_dump(mode="json"))
         candidate = Candidate(f"{title}: {plain(sizing.config)}", recipe, every)
         if any(other.recipe == recipe for other, _ in self.entries):
@@ -735,7 +736,6 @@ class _Contest:
         if best is self.entries[0][0] or best.recipe.model.name != "mixture":
             return
         title, named = best.title.rpartition(":")[0], best.recipe.with_model(components=None, factors=None)
-        self._tried.pop(title, None)
         self.enter(title, named, start, share, sized=True)
 
     def enter_larger(self, start: float, share: float) -> None:
