@@ -23,13 +23,15 @@ Role = Literal["data", "id", "exclude", "index"]
 Transform = Literal["linear", "normal", "none"]
 Spikes = Literal["room", "split"]
 """How values that pile up at an end of a column of numbers are encoded: as a part of the same line, or as a level."""
+Relations = Literal["keep", "ignore"]
 
 
 class Encoding(NamedTuple):
-    """How the columns of a table are encoded."""
+    """How the columns of a table are encoded, and whether fills keep to what holds between columns in every row."""
 
     transform: Transform = "linear"
     spikes: Spikes = "room"
+    relations: Relations = "keep"
 
 
 Point = Literal["mean", "median", "mode"]

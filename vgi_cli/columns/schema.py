@@ -23,6 +23,7 @@ from vgi_cli.columns.base import (
     Transform,
 )
 from vgi_cli.columns.number import Constant
+from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError, RunError, UsageError, nearest
 from vgi_cli.layout import Layout
@@ -30,8 +31,9 @@ from vgi_cli.registry.names import KINDS
 
 T = TypeVar("T")
 
-SCHEMA_FORMAT = 3
-"""1: without spikes; 2: fills of all columns, unless `bounded` was false, stay in the observed range."""
+SCHEMA_FORMAT = 4
+"""1: without spikes; 2: fills of all columns, unless `bounded` was false, stay in the observed range; 3: without
+relations."""
 _BLANK: dict[str, Any] = {
     **dict.fromkeys(("low", "high", "lower", "upper", "lattice")),
     "dequantise": False,
@@ -43,7 +45,7 @@ _BLANK: dict[str, Any] = {
     "digits": 17,
 }
 _BLANKED = (Carried, Constant, Empty)
-"""Format 3 writes these with all fields of a number: those that they do not have as in _BLANK."""
+"""Since format 3 these are written with all fields of a number: those that they do not have as in _BLANK."""
 
 
 def kind_of(name: str) -> type[Column]:
@@ -106,11 +108,13 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a fitted table in its order, and the transform behind the codecs."""
+    """The columns of a fitted table in its order, the transform behind the codecs, and the relations between modelled
+    columns that fills keep to."""
 
     columns: tuple[Column, ...]
     transform: Transform = "linear"
     format: int = SCHEMA_FORMAT
+    relations: tuple[Relation, ...] = ()
 
     @cached_property
     def encoded(self) -> tuple[ModelledColumn, ...]:
@@ -146,6 +150,7 @@ class Schema:
             "columns": [_plain(column) for column in self.columns],
             "transform": self.transform,
             "format": self.format,
+            "relations": [_adapter(Relation).dump_python(one, mode="json") for one in self.relations],
         }
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -164,12 +169,17 @@ class Schema:
             )
         if found in (1, 2):
             raw = _of_format_2(raw)
+        if found == 3:
+            raw = {**raw, "format": SCHEMA_FORMAT}
         document = _checked(_adapter(_Document), raw)
         columns = tuple(_column_of(column, f"columns.{i}.") for i, column in enumerate(document.columns))
         once = len({c.name for c in columns}) == len(columns)
         if not once or any(c.role != "data" and not isinstance(c, Carried) for c in columns):
             raise _damaged("columns do not fit together")
-        return cls(columns, document.transform)
+        schema = cls(columns, document.transform, relations=document.relations)
+        if not all(_fits(one, schema) for one in schema.relations):
+            raise _damaged("relations do not fit the columns")
+        return schema
 
 
 @strict_dataclass(frozen=True, config=STRICT)
@@ -178,7 +188,8 @@ class _Document:
 
     columns: tuple[dict[str, Any], ...]
     transform: Transform = "linear"
-    format: Literal[3] = 3
+    format: Literal[4] = 4
+    relations: tuple[Relation, ...] = ()
 
 
 @cache
@@ -193,6 +204,17 @@ def _checked(adapter: TypeAdapter[T], raw: Any, place: str = "") -> T:
         first = error.errors()[0]
         where = place + ".".join(map(str, first["loc"]))
         raise _damaged(f"{where.rstrip('.')}: {first['msg']}") from None
+
+
+def _fits(relation: Relation, schema: Schema) -> bool:
+    """Whether the columns of a relation are modelled, and have the levels that it pairs."""
+    columns = {column.name: column for column in schema.encoded}
+    if not set(relation.names) <= set(columns):
+        return False
+    counts = [columns[name].level_counts for name in relation.names]
+    if relation.levels:
+        return counts[0] == (len(relation.levels),) and counts[1] > (max(relation.levels),)
+    return all(columns[name].level_counts[-1] == 0 for name in relation.names)
 
 
 def kinds_in(text: str) -> list[str]:

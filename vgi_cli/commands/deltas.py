@@ -63,6 +63,11 @@ class Deltas:
     def __bool__(self) -> bool:
         return bool(self._deltas)
 
+    @property
+    def columns(self) -> set[str]:
+        """Names of those that are moved."""
+        return {self._schema.modelled[delta.column] for delta in self._deltas}
+
     def turn_levels(self, x: Tensor, rows: Rows, noise: KeyedNoise, imputer: Imputer) -> Tensor:
         """Encoded draws [m, N, D] with the missing cells of levels at their other odds."""
         out = x.clone() if any(delta.level is not None for delta in self._deltas) else x

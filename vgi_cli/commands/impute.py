@@ -25,6 +25,7 @@ from vgi_cli.commands.samplers import checked_sampler, make_imputer, parameter_u
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
+from vgi_cli.encoding.relations import keep_relations
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Part, Rows, Survey, check_same_data, open_blocks, read, survey
@@ -554,7 +555,10 @@ class Sampling:
             draws = decode(x.cpu(), schema)
             self.deltas.shift_numbers(draws, rows, noise)
         draws = unpool(draws, schema, self._seed, rows.keys)
-        require_finite(draws, schema.layout.of_columns(rows.table.missing).cpu().numpy(), schema.layout.columns)
+        missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
+        if schema.relations:
+            keep_relations(draws, decode(rows.table.x, schema), missing, schema, self.deltas.columns)
+        require_finite(draws, missing, schema.layout.columns)
         return draws if self._request.point is None else point_estimate(draws, cast(Point, self._request.point), schema)
 
     def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:

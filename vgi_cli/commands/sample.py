@@ -17,6 +17,7 @@ from vgi_cli.commands.requests import SampleRequest
 from vgi_cli.commands.samplers import build_imputer
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.encoder import decode, unpool
+from vgi_cli.encoding.relations import keep_relations
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.plan import stream
@@ -93,6 +94,7 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
         else blank_csv(schema, n, na_values=tokens, delimiter=reading.delimiter, decimal=reading.decimal)
     )
     codes = unpool(decode(x, schema)[None], schema, seed, keys)
+    keep_relations(codes, codes[0], np.ones(codes.shape[1:], bool), schema)
     require_finite(codes, np.ones(codes.shape[1:], bool), schema.layout.columns)
     avoid_codes(codes, table, schema)
     return Content(Whole(table), schema, find_styles([table], schema), HeldDraws(codes), stay)

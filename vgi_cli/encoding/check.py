@@ -10,6 +10,8 @@ from typing import Literal, Self
 from vgi_cli.columns.base import Cells, Finding
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import SHOWN, are, capped, first_cell, hole_notes, named, others, shortened
+from vgi_cli.encoding.redundant import relation_words
+from vgi_cli.encoding.relations import departures
 from vgi_cli.errors import InputError, closest
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import absent, forget_unseen
@@ -77,6 +79,7 @@ class Check:
         self.rows = self.incomplete = self._absent = 0
         self._found: dict[str, list[_Found]] = {name: [] for name in schema.modelled}
         self._observed = dict.fromkeys(schema.modelled, False)
+        self._departures = [0] * len(schema.relations)
         lacking = [name for name in schema.modelled if name not in names]
         if lacking:
             hint = "the fit needs every modelled column; a column may be empty"
@@ -98,6 +101,7 @@ class Check:
             self._observed[column.name] |= not cells.missing.all()
         if self._unseen == "missing":
             forget_unseen(table, self._schema)
+        self._departures = [a + b for a, b in zip(self._departures, departures(table, self._schema), strict=True)]
         if self._schema.modelled:
             holes = absent(table, self._schema)
             self.incomplete += int(holes.any(1).sum())
@@ -122,6 +126,11 @@ class Check:
             notes = [f"levels that the fit has not seen {UNSEEN[self._unseen]}: {'; '.join(where[:SHOWN])}{more}"]
         notes += [str(one) for one in found if not one.finding.several]
         notes += capped([str(one) for one in found if one.finding.several])
+        for relation, count in zip(schema.relations, self._departures, strict=True):
+            if count:
+                rows = f"{count:,} row{'s' * (count > 1)} of {label} depart{'s' * (count == 1)} from it"
+                words = relation_words(relation, schema)
+                notes.append(f"{words} in every row of the fit; {rows}, and fills keep to it all the same")
         if [n for n in self._names if n in schema.modelled] != list(schema.modelled):
             notes.append("columns are in another order than in the fit: matched by name")
         lost = [name for name in schema.ids if name not in self._names]

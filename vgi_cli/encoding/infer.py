@@ -18,7 +18,8 @@ from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
 from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named
 from vgi_cli.encoding.check import Holes
-from vgi_cli.encoding.redundant import redundant_notes
+from vgi_cli.encoding.redundant import Redundant, looked_for, redundant, redundant_notes
+from vgi_cli.encoding.relations import relations_among
 from vgi_cli.encoding.suspects import looks_written, plain_number, suspects
 from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.table.base import Table
@@ -52,7 +53,8 @@ def infer_schema(
     unbounded     columns (or `all`) without any limit: the same as `none` there
     encoding      transform `linear` standardises, `normal` also bends each column towards a normal distribution; spikes
                   `split`: a value that piles up at an end of a column is a level of its own (columns/number.py),
-                  `room`: it has room on the line of the others
+                  `room`: it has room on the line of the others; relations `keep`: what fills keep to is looked for
+                  (encoding/relations.py)
     rows          [N] which rows the statistics come from (range, scale, knots, spikes, repeats); None: all
 
     What a column is comes from all rows: its kind, its levels and bounds, and how its numbers are written (whole,
@@ -99,7 +101,10 @@ def infer_schema(
             raise UsageError(message, nearest(name, schema.modelled) if schema.modelled else None)
     if not schema.modelled and not schema.constants:
         _refuse_no_numbers(table, schema)
-    doubts = [*suspects(table, schema, kinds), *redundant_notes(table, schema)]
+    twins: list[Redundant] = redundant(table, schema) if looked_for(table, schema) else []
+    if encoding.relations == "keep":
+        schema = replace(schema, relations=relations_among(table, schema, twins))
+    doubts = [*suspects(table, schema, kinds), *redundant_notes(twins, schema)]
     return schema, _notes(table, schema, rows is not None) + doubts
 
 

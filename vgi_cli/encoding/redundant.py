@@ -1,7 +1,7 @@
 """Columns that say what others say already: copies, other names for the same levels, and sums of others.
 
 A model of the joint density has to give such columns a law of their own: a covariance without an inverse, a copy that
-counts twice. These are lines for the user; nothing here changes how a table is read.
+counts twice. They are named to the user, and relations that hold exactly are kept by fills (relations.py).
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import capped, named, typed
 from vgi_cli.table.base import Table
@@ -53,8 +55,12 @@ class Redundant(NamedTuple):
     exact: bool = True
 
 
-def redundant_words(one: Redundant) -> str:
-    """A redundant column in a line."""
+def redundant_words(one: Redundant, schema: Schema) -> str:
+    """A redundant column of a schema in a line."""
+    kept = next((relation for relation in schema.relations if relation.names[0] == one.name), None)
+    if kept is not None:
+        what = f"column '{one.name}' is a copy of '{one.by[0]}'" if one.how == "copy" else relation_words(kept, schema)
+        return f"{what} in every row, and fills keep to it (`--set table.relations=ignore` if that is chance)"
     flag = f"`{typed('--exclude', one.name)}` leaves it as it is"
     if one.how == "copy":
         return f"column '{one.name}' is a copy of '{one.by[0]}': {flag}"
@@ -67,17 +73,31 @@ def redundant_words(one: Redundant) -> str:
     )
 
 
-def redundant_notes(table: Table, schema: Schema) -> list[str]:
-    """Lines on the redundant columns of a table that is small enough to look for them before every fit."""
+def relation_words(relation: Relation, schema: Schema) -> str:
+    """`'cnt' = 'casual' + 'registered'`, of columns of a schema."""
+    moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
+    return relation.words(counted=not moments & set(relation.names))
+
+
+def looked_for(table: Table, schema: Schema) -> bool:
+    """Whether a table is small enough to look for its redundant columns before every fit."""
     columns = len(schema.encoded)
-    if columns > MOST_NOTED or columns * table.N > MOST_NOTED_CELLS:
-        return []
-    return capped([redundant_words(one) for one in redundant(table, schema)])
+    return columns <= MOST_NOTED and columns * table.N <= MOST_NOTED_CELLS
+
+
+def redundant_notes(found: Sequence[Redundant], schema: Schema) -> list[str]:
+    """Lines on redundant columns of a schema."""
+    return capped([redundant_words(one, schema) for one in found])
+
+
+def as_number(column: ModelledColumn) -> Number | None:
+    """What the cells of a column are as numbers; None of levels, and of a plugin's kind."""
+    return column.number if isinstance(column, Moment) else column if isinstance(column, Number) else None
 
 
 def unlooked(schema: Schema) -> list[str]:
     """A line for what is not looked for, as there are too many columns."""
-    numbers = sum(isinstance(column, Number) for column in schema.encoded)
+    numbers = sum(as_number(column) is not None for column in schema.encoded)
     levelled = sum(isinstance(column, Levelled) for column in schema.encoded)
     lines = []
     if numbers > MOST:
@@ -90,10 +110,16 @@ def unlooked(schema: Schema) -> list[str]:
 def redundant(table: Table, schema: Schema) -> list[Redundant]:
     """The redundant columns among those that are modelled, in their order; of two copies the later one."""
     found: dict[str, Redundant] = {}
-    codes = {column.name: column.codes(table.column(column.name)) for column in schema.encoded}
+    codes = {column.name: codes_of(table, column) for column in schema.encoded}
     for one in [*_copies(schema.encoded, codes), *_levels(schema.encoded, codes), *_sums(schema.encoded, codes)]:
         found.setdefault(one.name, one)
     return [found[name] for name in schema.modelled if name in found]
+
+
+def codes_of(table: Table, column: ModelledColumn) -> Floats:
+    """[N] the codes of a column of a table, NaN where a cell is missing."""
+    cells = table.column(column.name)
+    return np.where(cells.missing, np.nan, column.codes(cells))
 
 
 def _copies(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
@@ -129,7 +155,7 @@ def _levels(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list
 def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
     """Numbers that are linear functions of one earlier column, by the rows that have both, or of several, by the rows
     that have all."""
-    names = [column.name for column in columns if isinstance(column, Number)]
+    names = [column.name for column in columns if as_number(column) is not None]
     if not 1 < len(names) <= MOST:
         return []
     x = np.stack([codes[name] for name in names], 1)

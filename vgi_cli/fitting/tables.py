@@ -41,7 +41,7 @@ def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings) 
 
 def encoding_of(settings: TableSettings) -> Encoding:
     """How the columns of a table are encoded."""
-    return Encoding(settings.transform or "linear", settings.spikes or "room")
+    return Encoding(settings.transform or "linear", settings.spikes or "room", settings.relations)
 
 
 def inferred(

@@ -49,6 +49,7 @@ class TableSettings(BaseModel):
     spikes     values that pile up at an end of a column: a level of its own, or room on the line of the others; None:
                as suits model and method
     carry_others  whether columns that the model cannot take are carried: those of levels, by a model of numbers
+    relations  whether fills keep to sums and copies of columns that hold in every row
     blocks     columns that are redrawn together; `auto`: those that are missing together; None: what the method does by
                itself
     """
@@ -68,6 +69,7 @@ class TableSettings(BaseModel):
     unseen: Literal["error", "missing", "carry"] = "error"
     transform: Literal["linear", "normal", "none"] | None = None
     spikes: Literal["room", "split"] | None = None
+    relations: Literal["keep", "ignore"] = "keep"
     blocks: tuple[tuple[str, ...], ...] | Literal["auto"] | None = None
 
     @property

@@ -138,7 +138,8 @@ def _described(
     absent = {column.name: int(table.missing(column.name).sum()) for column in schema.columns}
     holes = missingness(table.absent(schema.modelled), schema.modelled)
     twins = redundant(table, schema)
-    lines = [redundant_words(one) for one in twins]
+    lines = [redundant_words(one, schema) for one in twins]
+    kept = {relation.names[0] for relation in schema.relations}
     doubts = suspects(table, schema, said)
     told = {*doubts, *capped(lines)}  # the latter as a fit notes them
     values: dict[str, Any] = {
@@ -157,7 +158,9 @@ def _described(
         ],
         "missing": _missing(holes),
         "suspects": [*doubts, *lines],
-        "redundant": [{"name": t.name, "by": list(t.by), "how": t.how, "exact": t.exact} for t in twins],
+        "redundant": [
+            {"name": t.name, "by": list(t.by), "how": t.how, "exact": t.exact, "kept": t.name in kept} for t in twins
+        ],
         "notes": [*(note for note in notes if note not in told), *unlooked(schema)],
         "recipe": {"table": fixing(schema, said, **recipe.table.beside_kinds)},
     }

@@ -1,0 +1,272 @@
+"""What holds between columns in every row is found, and not what holds by chance; fills keep to it, and observed cells
+stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vgi_cli.columns.base import Encoding
+from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.relations import Relation
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.check import check
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.relations import departures, keep_relations
+from vgi_cli.errors import RunError
+from vgi_cli.table.frames import from_frame
+from vgi_cli.table.reader import read_table
+
+N = 200
+KEPT, IGNORED = Encoding(), Encoding(relations="ignore")
+
+
+def columns(seed: int = 0, n: int = N) -> pd.DataFrame:
+    """Columns of numbers, levels and dates, the later ones said by the earlier ones."""
+    rng = np.random.default_rng(seed)
+    celsius, net = rng.normal(15, 8, n).round(1), rng.gamma(2, 20, n).round(2)
+    tax = np.where(rng.random(n) < 0.3, 0.0, rng.gamma(2, 10, n)).round(2)
+    frame = pd.DataFrame({"celsius": celsius, "net": net, "tax": tax})
+    frame["gross"] = (net + tax).round(2)
+    frame["fahrenheit"] = (1.8 * celsius + 32).round(1)
+    frame["ordered"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D")
+    frame["sent"] = frame.ordered + pd.Timedelta(days=3)
+    code = rng.integers(0, 3, n)
+    frame["country"], frame["iso"] = np.array(["de", "fr", "it"])[code], np.array(["i276", "i250", "i380"])[code]
+    return frame
+
+
+def holed(frame: pd.DataFrame, seed: int = 1, share: float = 0.2) -> pd.DataFrame:
+    return frame.mask(np.random.default_rng(seed).random(frame.shape) < share)
+
+
+def schema_of(frame: pd.DataFrame, encoding: Encoding = KEPT) -> Schema:
+    return infer_schema(from_frame(frame), encoding=encoding)[0]
+
+
+def codes_in(frame: pd.DataFrame, schema: Schema) -> Floats:
+    """[N, columns] codes, NaN where a cell is missing."""
+    table = from_frame(frame)
+    cells = [(column, table.column(column.name)) for column in schema.encoded]
+    return np.stack([np.where(own.missing, np.nan, column.codes(own)) for column, own in cells], 1)
+
+
+class TestFound:
+    def test_sums_lines_dates_and_levels(self) -> None:
+        schema, notes = infer_schema(from_frame(holed(columns())))
+        by = {relation.names[0]: relation for relation in schema.relations}
+        assert set(by) == {"gross", "fahrenheit", "sent", "iso"}
+        assert by["gross"].words() == "'gross' = 'net' + 'tax'" and not by["gross"].rounded
+        assert by["fahrenheit"].words() == "'fahrenheit' = 1.8 'celsius' + 32, rounded"
+        assert by["iso"].words() == "the levels of 'iso' and 'country' go one to one"
+        assert by["iso"].levels == (1, 0, 2)  # i250 fr, i276 de, i380 it
+        ends = "in every row, and fills keep to it (`--set table.relations=ignore` if that is chance)"
+        assert {f"{by['gross'].words()} {ends}", f"'sent' = 'ordered' {ends}"} <= set(notes)
+
+    def test_weights_of_a_conversion_are_those_that_fit_every_row(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"kg": rng.normal(70, 12, N).round(1), "x": rng.normal(size=N)})
+        frame["lb"] = (2.20462 * frame.kg).round(0)
+        (found,) = schema_of(frame).relations
+        assert found.rounded and found.weights[1] == pytest.approx(-2.2046, abs=2e-3)
+        departs = frame.lb + found.weights[1] * frame.kg - found.constant
+        assert np.abs(departs).max() <= 0.5 * (1 + 1e-6)
+
+    def test_differences_and_many_terms_are_spelled(self) -> None:
+        parts = tuple("abcdef")
+        long = Relation(names=("total", *parts), weights=(1.0, *(-1.0,) * 6))
+        assert long.words() == "'total' = 'a' + 'b' + 'c' + … (3 more)"
+        less = Relation(names=("y", "a", "b"), weights=(1.0, 1.0, -2.5), constant=-7.0)
+        assert less.words() == "'y' = -'a' + 2.5 'b' - 7"
+        assert less.words(counted=False) == "'y' is a sum of columns 'a', 'b'"
+
+    @pytest.mark.parametrize(
+        "spoiled",
+        [
+            lambda f: f.assign(gross=f.gross + 0.01 * (np.arange(len(f)) == 7)),  # one row departs
+            lambda f: f.assign(gross=f.gross + np.random.default_rng(5).normal(0, 0.3, len(f)).round(2)),  # it is noisy
+            lambda f: f.assign(gross=f.gross.where(np.arange(len(f)) < 9)),  # hardly a row says so
+        ],
+        ids=["a row departs", "nearly", "few rows"],
+    )
+    def test_what_does_not_hold_in_every_row_is_not_kept(self, spoiled: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+        frame = spoiled(columns()[["net", "tax", "gross"]])
+        assert schema_of(frame).relations == ()
+
+    def test_levels_that_go_together_in_few_rows_do_so_by_chance(self) -> None:
+        rng = np.random.default_rng(0)
+        rare = np.where(np.arange(100) == 3, "yes", "no")
+        frame = pd.DataFrame({"a": rare, "b": rare, "x": rng.normal(size=100)})
+        frame["b"] = np.where(frame.b == "yes", "ja", "nein")
+        assert schema_of(frame).relations == ()
+        often = np.where(np.arange(100) % 2 == 0, "yes", "no")
+        frame["a"], frame["b"] = often, np.where(often == "yes", "ja", "nein")
+        assert len(schema_of(frame).relations) == 1
+
+    def test_it_can_be_left_alone(self) -> None:
+        schema, notes = infer_schema(from_frame(columns()), encoding=IGNORED)
+        assert schema.relations == ()
+        assert any("'gross' is a linear function" in note and "fills need not be" in note for note in notes)
+
+    def test_masked_cells_say_nothing(self, tmp_path: Path) -> None:
+        frame = columns()[["net", "tax", "gross"]]
+        frame.loc[100:, "gross"] = 7.0
+        mask = pd.DataFrame(1, index=frame.index, columns=frame.columns)
+        mask.loc[100:, "gross"] = 0
+        for name, one in (("t", frame), ("m", mask)):
+            one.to_csv(tmp_path / f"{name}.csv", index=False)
+        data = [str(tmp_path / "t.csv")]
+        assert len(infer_schema(read_table(data, mask=str(tmp_path / "m.csv")))[0].relations) == 1
+        assert infer_schema(read_table(data))[0].relations == ()
+
+
+class TestKept:
+    frame = columns()
+    schema = schema_of(frame)
+    true = codes_in(frame, schema)
+    at: ClassVar = {name: i for i, name in enumerate(schema.modelled)}
+
+    def filled(self, missing: Bools, seed: int, m: int = 3, but: tuple[str, ...] = ()) -> tuple[Floats, Floats]:
+        """Draws of columns that know nothing of each other (rows of the table in another order), before and after."""
+        rng = np.random.default_rng(seed)
+        drawn = np.stack([np.stack([rng.permutation(column) for column in self.true.T], 1) for _ in range(m)])
+        draws = np.where(missing, drawn, self.true)
+        after = draws.copy()
+        keep_relations(after, np.where(missing, 0.0, self.true), missing, self.schema, but)
+        return draws, after
+
+    def departing(self, values: Floats, name: str) -> Bools:
+        """[m, N] which rows depart from the relation of a column."""
+        (relation,) = (one for one in self.schema.relations if one.names[0] == name)
+        own = values[..., [self.at[each] for each in relation.names]]
+        if relation.levels:
+            return np.asarray(np.array(relation.levels)[own[..., 0].astype(int)] != own[..., 1])
+        most = 0.05001 if relation.rounded else 1e-6
+        return np.asarray(np.abs(own @ np.array(relation.weights) - relation.constant) > most)
+
+    @given(seed=st.integers(0, 10**6), share=st.floats(0.05, 1.0))
+    def test_rows_keep_to_every_relation(self, seed: int, share: float) -> None:
+        missing = np.random.default_rng(seed).random(self.true.shape) < share
+        draws, after = self.filled(missing, seed)
+        assert np.array_equal(np.broadcast_to(self.true, after.shape)[:, ~missing], after[:, ~missing])
+        for name in ("fahrenheit", "sent", "iso", "gross"):  # where a part exceeds the total, both parts move
+            assert not self.departing(after, name).any()
+        assert (after[..., self.at["tax"]] >= 0).all() and (after[..., self.at["net"]] >= 0).all()
+        own = [self.at[name] for relation in self.schema.relations for name in relation.names]
+        free = missing & ~np.isin(np.arange(missing.shape[1]), own)
+        assert np.array_equal(draws[:, free], after[:, free])
+
+    def test_what_the_other_cells_say_is_computed(self) -> None:
+        for name in ("gross", "net", "tax", "fahrenheit", "sent", "ordered", "iso", "country"):
+            missing = np.zeros(self.true.shape, bool)
+            missing[:, self.at[name]] = True
+            _, after = self.filled(missing, 0)
+            assert np.allclose(after, self.true, rtol=0, atol=1e-9), name
+
+    def test_all_but_one_stay_as_they_were_drawn(self) -> None:
+        missing = np.zeros(self.true.shape, bool)
+        missing[:, [self.at["net"], self.at["tax"], self.at["gross"]]] = True
+        draws, after = self.filled(missing, 0)
+        same = draws[..., [self.at["net"], self.at["tax"]]] == after[..., [self.at["net"], self.at["tax"]]]
+        assert same.all()  # the total, which varies most, is computed
+        assert np.allclose(after[..., self.at["gross"]], after[..., self.at["net"]] + after[..., self.at["tax"]])
+
+    def test_a_cell_whose_rounded_sum_is_known_keeps_its_draw_where_that_agrees(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"net": rng.gamma(2, 20_000, N).round(2), "x": rng.normal(size=N)})
+        frame["thousands"] = (frame.net / 1000).round(1)
+        schema = schema_of(frame)
+        true = codes_in(frame, schema)
+        missing = np.zeros(true.shape, bool)
+        missing[:, 0] = True
+        draws = np.repeat(true[None], 2, 0)
+        draws[0, :, 0] += 1e6  # far off
+        draws[1, :, 0] = 1000 * true[:, 2] + rng.uniform(-49, 49, N).round(2)  # another number of that many thousands
+        before = draws.copy()
+        keep_relations(draws, true, missing, schema)
+        assert np.array_equal(draws[1], before[1])
+        assert np.allclose(draws[0, :, 0], 1000 * true[:, 2] + 50, atol=0.011)  # the nearest that is
+
+    def test_cells_that_cannot_go_together_stay_as_they_were_drawn(self) -> None:
+        observed = self.true.copy()
+        observed[:, self.at["gross"]] = -5.0  # no two positive parts add up to that
+        missing = np.zeros(self.true.shape, bool)
+        missing[:, [self.at["net"], self.at["tax"]]] = True
+        draws = self.true[None].copy()
+        before = draws.copy()
+        keep_relations(draws, observed, missing, self.schema)
+        assert np.array_equal(draws, before)
+
+    def test_columns_that_are_moved_by_request_are_left_alone(self) -> None:
+        missing = np.ones(self.true.shape, bool)
+        draws, after = self.filled(missing, 0, but=("net",))
+        names = [self.at[name] for name in ("net", "tax", "gross")]
+        assert np.array_equal(draws[..., names], after[..., names])
+        assert not self.departing(after, "iso").any()
+
+
+class TestNewTables:
+    def test_rows_that_depart_are_counted(self) -> None:
+        schema = schema_of(columns())
+        other = columns(seed=9, n=30)
+        other.loc[:4, "gross"] += 1.0
+        other.loc[7, "iso"] = "i250" if other.country[7] != "fr" else "i276"
+        counts = dict(
+            zip((one.names[0] for one in schema.relations), departures(from_frame(other), schema), strict=True)
+        )
+        assert counts == {"gross": 5, "fahrenheit": 0, "sent": 0, "iso": 1}
+        notes = check(from_frame(other), schema)
+        assert (
+            "'gross' = 'net' + 'tax' in every row of the fit; 5 rows of the table depart from it, and fills keep to it "
+            "all the same"
+        ) in notes
+        assert any("1 row of the table departs from it" in note for note in notes)
+
+
+class TestJson:
+    schema = schema_of(columns())
+
+    def test_relations_survive(self) -> None:
+        assert self.schema.relations and Schema.from_json(self.schema.to_json()) == self.schema
+
+    def test_schemas_of_format_3_have_none(self) -> None:
+        plain = schema_of(columns(), IGNORED)
+        text = plain.to_json().replace('"format": 4', '"format": 3').replace(',\n "relations": []', "")
+        assert "relations" not in text and Schema.from_json(text) == plain
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ('"net",\n    "tax"', '"net",\n    "none"'),
+            ('"net",\n    "tax"', '"net",\n    "net"'),
+            ('"net",\n    "tax"', '"net",\n    "iso"'),
+            ('"weights": [\n    1.0', '"weights": [\n    2.0'),
+        ],
+    )
+    def test_damage_is_named(self, old: str, new: str) -> None:
+        text = self.schema.to_json()
+        place = text.index('"relations"')
+        assert old in text[place:]
+        with pytest.raises(RunError, match=r"schema\.json: damaged \(.*relation"):
+            Schema.from_json(text[:place] + text[place:].replace(old, new, 1))
+
+
+def test_fills_of_a_run_keep_to_them(tmp_path: Path) -> None:
+    import vgi_cli
+
+    frame = columns(seed=3, n=120)[["celsius", "net", "tax", "gross", "country", "iso"]]
+    run = vgi_cli.fit(
+        holed(frame, 2, 0.3), out=tmp_path / "run", model="mixture", set={"model.components": 1, "bootstrap": 1}
+    )
+    for filled in [*run.impute(m=2), run.sample(n=50)]:
+        assert np.allclose(filled.gross, filled.net + filled.tax, rtol=0, atol=1e-6)
+        assert dict(zip(filled.iso, filled.country, strict=True)) == {"i276": "de", "i250": "fr", "i380": "it"}
+    moved = run.impute(m=1, delta={"gross": "+100"})[0]
+    assert not np.allclose(moved.gross, moved.net + moved.tax)
