@@ -39,6 +39,7 @@ def columns(seed: int = 0, n: int = N) -> pd.DataFrame:
     frame["ordered"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D")
     frame["sent"] = frame.ordered + pd.Timedelta(days=3)
     code = rng.integers(0, 3, n)
+    frame["number"] = np.array([2, 1, 3])[code]
     frame["country"], frame["iso"] = np.array(["de", "fr", "it"])[code], np.array(["i276", "i250", "i380"])[code]
     return frame
 
@@ -62,11 +63,12 @@ class TestFound:
     def test_sums_lines_dates_and_levels(self) -> None:
         schema, notes = infer_schema(from_frame(holed(columns())))
         by = {relation.names[0]: relation for relation in schema.relations}
-        assert set(by) == {"gross", "fahrenheit", "sent", "iso"}
+        assert set(by) == {"gross", "fahrenheit", "sent", "iso", "number"}
+        assert by["number"].names == ("number", "country") and by["number"].codes == (2, 1, 3)
         assert by["gross"].words() == "'gross' = 'net' + 'tax'" and not by["gross"].rounded
         assert by["fahrenheit"].words() == "'fahrenheit' = 1.8 'celsius' + 32, rounded"
-        assert by["iso"].words() == "the levels of 'iso' and 'country' go one to one"
-        assert by["iso"].levels == (1, 0, 2)  # i250 fr, i276 de, i380 it
+        assert by["iso"].words() == "'iso' and the levels of 'country' go one to one"
+        assert by["iso"].codes == (1, 0, 2)  # de i276, fr i250, it i380
         ends = "in every row, and fills keep to it (`--set table.relations=ignore` if that is chance)"
         assert {f"{by['gross'].words()} {ends}", f"'sent' = 'ordered' {ends}"} <= set(notes)
 
@@ -146,8 +148,8 @@ class TestKept:
         """[m, N] which rows depart from the relation of a column."""
         (relation,) = (one for one in self.schema.relations if one.names[0] == name)
         own = values[..., [self.at[each] for each in relation.names]]
-        if relation.levels:
-            return np.asarray(np.array(relation.levels)[own[..., 0].astype(int)] != own[..., 1])
+        if relation.codes:
+            return np.asarray(np.array(relation.codes)[own[..., 1].astype(int)] != own[..., 0])
         most = 0.05001 if relation.rounded else 1e-6
         return np.asarray(np.abs(own @ np.array(relation.weights) - relation.constant) > most)
 
@@ -156,7 +158,7 @@ class TestKept:
         missing = np.random.default_rng(seed).random(self.true.shape) < share
         draws, after = self.filled(missing, seed)
         assert np.array_equal(np.broadcast_to(self.true, after.shape)[:, ~missing], after[:, ~missing])
-        for name in ("fahrenheit", "sent", "iso", "gross"):  # where a part exceeds the total, both parts move
+        for name in ("fahrenheit", "sent", "iso", "number", "gross"):  # where a part exceeds the total, both parts move
             assert not self.departing(after, name).any()
         assert (after[..., self.at["tax"]] >= 0).all() and (after[..., self.at["net"]] >= 0).all()
         own = [self.at[name] for relation in self.schema.relations for name in relation.names]
@@ -164,7 +166,7 @@ class TestKept:
         assert np.array_equal(draws[:, free], after[:, free])
 
     def test_what_the_other_cells_say_is_computed(self) -> None:
-        for name in ("gross", "net", "tax", "fahrenheit", "sent", "ordered", "iso", "country"):
+        for name in ("gross", "net", "tax", "fahrenheit", "sent", "ordered", "iso", "number"):
             missing = np.zeros(self.true.shape, bool)
             missing[:, self.at[name]] = True
             _, after = self.filled(missing, 0)
@@ -221,7 +223,7 @@ class TestNewTables:
         counts = dict(
             zip((one.names[0] for one in schema.relations), departures(from_frame(other), schema), strict=True)
         )
-        assert counts == {"gross": 5, "fahrenheit": 0, "sent": 0, "iso": 1}
+        assert counts == {"gross": 5, "fahrenheit": 0, "sent": 0, "iso": 1, "number": 0}
         notes = check(from_frame(other), schema)
         assert (
             "'gross' = 'net' + 'tax' in every row of the fit; 5 rows of the table depart from it, and fills keep to it "

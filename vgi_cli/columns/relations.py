@@ -18,13 +18,15 @@ SHOWN = 4
 @final
 @dataclass(frozen=True, config=STRICT)
 class Relation:
-    """What holds in every row in which all cells of some columns are observed: a sum, or levels that go one to one.
+    """What holds in every row in which all cells of some columns are observed: a sum, or cells that go one to one with
+    levels.
 
     names     of the columns; the first is the one that the others determine
-    weights   of a sum, one a column, the first one 1: weights @ cells = constant; empty where levels go one to one
+    weights   of a sum, one a column, the first one 1: weights @ cells = constant; empty where cells go one to one
     constant  data units
     rounded   whether the first column is the sum of the others at its resolution, and not exactly
-    levels    of two columns of levels the numbers of the levels that go together, by those of the first; -1: none
+    codes     of two columns that go one to one, the second of which has levels: the code of the first by these; None
+              where no row has both
     """
 
     _: KW_ONLY
@@ -32,24 +34,24 @@ class Relation:
     weights: tuple[float, ...] = ()
     constant: float = 0.0
     rounded: bool = False
-    levels: tuple[int, ...] = ()
+    codes: tuple[float | None, ...] = ()
 
     def __post_init__(self) -> None:
-        linear = len(self.weights) == len(self.names) >= 2 and not self.levels and self.weights[0] == 1.0
-        paired = len(self.names) == 2 and not self.weights and bool(self.levels)
+        linear = len(self.weights) == len(self.names) >= 2 and not self.codes and self.weights[0] == 1.0
+        paired = len(self.names) == 2 and not self.weights and bool(self.codes)
         sound = len(set(self.names)) == len(self.names) and 0.0 not in self.weights and not (self.rounded and paired)
         if not sound or not (linear or paired):
             raise ValueError("the relation does not fit its columns")
-        used = [level for level in self.levels if level >= 0]
+        used = [code for code in self.codes if code is not None]
         if len(set(used)) != len(used):
-            raise ValueError("the levels of a relation do not go one to one")
+            raise ValueError("the cells of a relation do not go one to one")
 
     def words(self, counted: bool = True) -> str:
         """`'cnt' = 'casual' + 'registered'`; `counted`: whether weights and constants say something to a reader, which
         those of dates do not."""
         first, *others = self.names
-        if self.levels:
-            return f"the levels of '{first}' and '{others[0]}' go one to one"
+        if self.codes:
+            return f"'{first}' and the levels of '{others[0]}' go one to one"
         same = len(others) == 1 and self.weights[1] == -1.0 and not self.constant
         if not counted and not same:
             return f"'{first}' is a sum of {named('column', others)}"

@@ -211,10 +211,11 @@ def _fits(relation: Relation, schema: Schema) -> bool:
     columns = {column.name: column for column in schema.encoded}
     if not set(relation.names) <= set(columns):
         return False
-    counts = [columns[name].level_counts for name in relation.names]
-    if relation.levels:
-        return counts[0] == (len(relation.levels),) and counts[1] > (max(relation.levels),)
-    return all(columns[name].level_counts[-1] == 0 for name in relation.names)
+    counts = [columns[name].level_counts[-1] for name in relation.names]
+    if relation.codes:
+        codes = {code for code in relation.codes if code is not None}
+        return counts[1] == len(relation.codes) and (counts[0] == 0 or codes <= set(range(counts[0])))
+    return not any(counts)
 
 
 def kinds_in(text: str) -> list[str]:

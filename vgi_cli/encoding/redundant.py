@@ -33,6 +33,8 @@ CONSTANT = 1e-12
 """A deviation of this share of the largest value is rounding: the column does not vary."""
 MOST = 1_000
 """Columns of numbers up to which sums are looked for, and columns of levels up to which pairs are compared."""
+MOST_VALUES = 100
+"""Values of a column of numbers up to which it may be a code of levels."""
 ROWS = 5_000
 """Rows by which sums of several columns are found, evenly spread."""
 MOST_NOTED, MOST_NOTED_CELLS = 100, 4_000_000
@@ -44,8 +46,8 @@ class Redundant(NamedTuple):
 
     name   of the column
     by     the columns that determine it
-    how    copy: the same cells; levels: the same levels by other names; line: a linear function of one column; sum: of
-           several
+    how    copy: the same cells; levels: the same levels by other names, or by numbers; line: a linear function of one
+           column; sum: of several
     exact  whether nothing is left, beyond the rounding of arithmetic
     """
 
@@ -65,7 +67,7 @@ def redundant_words(one: Redundant, schema: Schema) -> str:
     if one.how == "copy":
         return f"column '{one.name}' is a copy of '{one.by[0]}': {flag}"
     if one.how == "levels":
-        return f"column '{one.name}' says in its levels what '{one.by[0]}' says in its own: {flag}"
+        return f"column '{one.name}' goes one to one with the levels of '{one.by[0]}': {flag}"
     nearly = "" if one.exact else "nearly "
     return (
         f"column '{one.name}' is {nearly}a linear function of {named('column', one.by)}, and fills need not be: "
@@ -136,18 +138,29 @@ def _copies(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list
 
 
 def _levels(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
-    """Columns whose levels go one to one with those of an earlier one, wherever both are observed."""
-    levelled = [column for column in columns if isinstance(column, Levelled)][:MOST]
+    """Columns that go one to one with the levels of another one, wherever both are observed: of two columns of levels
+    the later one; a column of numbers of which few values occur."""
+    levelled = [column.name for column in columns if isinstance(column, Levelled)][:MOST]
+    numbers = [column.name for column in columns if as_number(column) is not None][:MOST]
+    places, counts = {}, {}
+    for name in (*levelled, *numbers):
+        observed = ~np.isnan(codes[name])
+        values, inverse = np.unique(codes[name][observed], return_inverse=True)
+        if name in numbers and len(values) > MOST_VALUES:
+            continue
+        places[name], counts[name] = np.full(len(observed), -1), len(values)
+        places[name][observed] = inverse
     found = []
-    for later, column in enumerate(levelled):
-        for other in levelled[:later]:
-            a, b = codes[column.name], codes[other.name]
-            both = ~np.isnan(a) & ~np.isnan(b)
+    pairs = [(name, levelled[:later]) for later, name in enumerate(levelled)]
+    for name, others in [*pairs, *((name, levelled) for name in numbers if name in places)]:
+        for other in others:
+            a, b = places[name], places[other]
+            both = (a >= 0) & (b >= 0)
             if both.sum() < FEWEST:
                 continue
-            pairs = len(np.unique(a[both] * len(other.texts) + b[both]))
-            if pairs > 1 and pairs == len(np.unique(a[both])) == len(np.unique(b[both])):
-                found.append(Redundant(column.name, (other.name,), "levels"))
+            together = len(np.unique(a[both] * counts[other] + b[both]))
+            if together > 1 and together == len(np.unique(a[both])) == len(np.unique(b[both])):
+                found.append(Redundant(name, (other,), "levels"))
                 break
     return found
 

@@ -51,8 +51,8 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
         whole = codes[~np.isnan(codes).any(1)]
         if (len(whole) - len(names)) * _entropy(whole[:, 0]) < ENOUGH + len(one.by) * np.log(len(columns)):
             continue
-        if isinstance(own[0], Levelled):
-            relation: Relation | None = _pairs(names, own, whole)
+        if isinstance(own[-1], Levelled):
+            relation: Relation | None = _pairs(names, own[1].level_counts[0], whole)
         else:
             relation = _sum(names, whole, 0.0 if one.exact else _half(own[0]))
         if relation is not None:
@@ -68,13 +68,18 @@ def departures(table: Table, schema: Schema) -> list[int]:
         own = [columns[name] for name in relation.names]
         codes = np.stack([codes_of(table, column) for column in own], 1)
         whole = codes[~np.isnan(codes).any(1)]
-        if relation.levels:
-            departs = np.array(relation.levels)[whole[:, 0].astype(int)] != whole[:, 1]
+        if relation.codes:
+            departs = np.abs(_coded(relation)[whole[:, 1].astype(int)] - whole[:, 0]) > WITHIN * own[0].deviation
         else:
             most = max(_half(own[0]) * relation.rounded, WITHIN * own[0].deviation)
             departs = np.abs(whole @ np.array(relation.weights) - relation.constant) > most
         counts.append(int(departs.sum()))
     return counts
+
+
+def _coded(relation: Relation) -> Floats:
+    """[levels] the code of the first column by the level of the second; NaN: none."""
+    return np.array([np.nan if code is None else code for code in relation.codes])
 
 
 def _entropy(values: Floats) -> float:
@@ -83,12 +88,10 @@ def _entropy(values: Floats) -> float:
     return float(-(share * np.log(share)).sum())
 
 
-def _pairs(names: tuple[str, ...], columns: Sequence[ModelledColumn], codes: Floats) -> Relation:
-    """Levels that go one to one in codes [n, 2]."""
-    count = columns[0].level_counts[0]
-    to = np.full(count, -1)
-    to[codes[:, 0].astype(int)] = codes[:, 1].astype(int)
-    return Relation(names=names, levels=tuple(to.tolist()))
+def _pairs(names: tuple[str, ...], levels: int, codes: Floats) -> Relation:
+    """What goes one to one in codes [n, 2] with the levels of the second column, of which there are so many."""
+    first = dict(zip(codes[:, 1].astype(int).tolist(), codes[:, 0].tolist(), strict=True))
+    return Relation(names=names, codes=tuple(first.get(level) for level in range(levels)))
 
 
 def _half(column: ModelledColumn) -> float:
@@ -232,9 +235,7 @@ def _settle(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells
 
 def _order(cells: _Cells) -> list[int]:
     """The places of a relation in the order in which their cells are asked to take what is left."""
-    if cells.relation.levels:
-        return [0, 1]
-    if cells.relation.rounded:
+    if cells.relation.codes or cells.relation.rounded:
         return list(range(len(cells.places)))
     shares = [
         abs(weight) * column.deviation for weight, column in zip(cells.relation.weights, cells.columns, strict=True)
@@ -246,14 +247,14 @@ def _computed(cells: _Cells, place: int, values: Floats) -> tuple[Floats, Bools]
     """What the other cells of values [m, n, columns] say of the one at `place` [m, n], and whether its column admits
     it. Of a cell whose rounded sum is known the nearest value to the one that it has."""
     relation = cells.relation
-    if relation.levels:
-        to = np.array(relation.levels)
+    if relation.codes:
+        codes = _coded(relation)
         if place == 0:
-            back = np.full(max(int(to.max()) + 1, cells.columns[1].level_counts[0]), -1)
-            back[to[to >= 0]] = np.flatnonzero(to >= 0)
-            to = back
-        level = to[values[..., 1 - place].astype(int)]
-        return np.where(level >= 0, level, 0).astype(np.float64), level >= 0
+            code = codes[values[..., 1].astype(int)]
+            return code, ~np.isnan(code)
+        away = np.abs(values[..., :1] - codes)
+        level = np.nanargmin(away, -1)
+        return level.astype(np.float64), np.nanmin(away, -1) <= WITHIN * cells.columns[0].deviation
     weights = np.array(relation.weights)
     rest = [i for i in range(len(weights)) if i != place]
     column, computed = cells.columns[place], (relation.constant - values[..., rest] @ weights[rest]) / weights[place]
