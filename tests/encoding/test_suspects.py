@@ -223,7 +223,9 @@ def test_keys_and_columns_with_next_to_nothing_in_them_are_said(tmp_path: Path) 
         "column 'key' is modelled, but it has the name of a key, and no value twice: "
         "`--id key` or `--exclude key` if it is one"
     )
-    line = "'key2' = 'key' - 101 in every row, and fills keep to it (`--set table.relations=ignore` if that is chance)"
+    line = (
+        "fills keep to what holds in every row: 'key2' = 'key' - 101 (`--set table.relations=ignore` if that is chance)"
+    )
     assert notes(read_table([str(tmp_path / "u.csv")])) == [called, few, line]
     frame.to_csv(tmp_path / "v.csv", index=False)
     assert notes(read_table([str(tmp_path / "v.csv")]))[0] == (

@@ -18,7 +18,7 @@ from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import capped, named, typed
+from vgi_cli.columns.wording import SHOWN, capped, named, typed
 from vgi_cli.table.base import Table
 
 FEWEST = 10
@@ -57,12 +57,8 @@ class Redundant(NamedTuple):
     exact: bool = True
 
 
-def redundant_words(one: Redundant, schema: Schema) -> str:
-    """A redundant column of a schema in a line."""
-    kept = next((relation for relation in schema.relations if relation.names[0] == one.name), None)
-    if kept is not None:
-        what = f"column '{one.name}' is a copy of '{one.by[0]}'" if one.how == "copy" else relation_words(kept, schema)
-        return f"{what} in every row, and fills keep to it (`--set table.relations=ignore` if that is chance)"
+def redundant_words(one: Redundant) -> str:
+    """A redundant column in a line."""
     flag = f"`{typed('--exclude', one.name)}` leaves it as it is"
     if one.how == "copy":
         return f"column '{one.name}' is a copy of '{one.by[0]}': {flag}"
@@ -87,9 +83,25 @@ def looked_for(table: Table, schema: Schema) -> bool:
     return columns <= MOST_NOTED and columns * table.N <= MOST_NOTED_CELLS
 
 
+def kept_words(schema: Schema) -> list[str]:
+    """A line on the relations that fills keep to; none where there are none."""
+    if not schema.relations:
+        return []
+    words = [relation_words(relation, schema) for relation in schema.relations]
+    more = [f"and {len(words) - SHOWN} more, in schema.json"] if len(words) > SHOWN else []
+    what = "; ".join([*words[:SHOWN], *more])
+    return [f"fills keep to what holds in every row: {what} (`--set table.relations=ignore` if that is chance)"]
+
+
+def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:
+    """A line on each redundant column whose fills the model alone draws."""
+    kept = {relation.names[0] for relation in schema.relations}
+    return [redundant_words(one) for one in found if one.name not in kept]
+
+
 def redundant_notes(found: Sequence[Redundant], schema: Schema) -> list[str]:
-    """Lines on redundant columns of a schema."""
-    return capped([redundant_words(one, schema) for one in found])
+    """Lines on the redundant columns of a schema, as a fit says them."""
+    return [*kept_words(schema), *capped(not_kept(found, schema))]
 
 
 def as_number(column: ModelledColumn) -> Number | None:

@@ -49,9 +49,11 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
             continue
         codes = np.stack([codes_of(table, column) for column in own], 1)
         whole = codes[~np.isnan(codes).any(1)]
-        if (len(whole) - len(names)) * _entropy(whole[:, 0]) < ENOUGH + len(one.by) * np.log(len(columns)):
+        paired = isinstance(own[-1], Levelled)
+        free = len(whole) - (len(np.unique(whole[:, 1])) if paired else len(names))
+        if free * _entropy(whole[:, 0]) < ENOUGH + len(one.by) * np.log(len(columns)):
             continue
-        if isinstance(own[-1], Levelled):
+        if paired:
             relation: Relation | None = _pairs(names, own[1].level_counts[0], whole)
         else:
             relation = _sum(names, whole, 0.0 if one.exact else _half(own[0]))
@@ -218,7 +220,7 @@ def _settle(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells
     free = ~known[np.ix_(rows, cells.places)]
     before = _values(draws, observed, missing, rows, cells.places)
     values, done = before.copy(), np.zeros(before.shape[:2], bool)
-    for end in (False, True):  # whether a cell may move to the end of its limits
+    for end in (False,) if cells.relation.codes else (False, True):  # whether a cell may move to the end of its limits
         for place in _order(cells):
             value, able = _computed(cells, place, values)
             if end:

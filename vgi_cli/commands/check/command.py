@@ -12,7 +12,7 @@ import numpy as np
 
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import capped, named
+from vgi_cli.columns.wording import named
 from vgi_cli.commands.check.words import MAR, model_rows, pair_words, text_of, verdict
 from vgi_cli.commands.dry_run import DryRun
 from vgi_cli.commands.memory import require_files, require_memory
@@ -20,7 +20,14 @@ from vgi_cli.commands.pages import refuse_page, require_extra
 from vgi_cli.commands.requests import Request
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.encoding.missingness import Missingness, missingness
-from vgi_cli.encoding.redundant import Redundant, redundant, redundant_words, unlooked
+from vgi_cli.encoding.redundant import (
+    Redundant,
+    kept_words,
+    not_kept,
+    redundant,
+    redundant_notes,
+    unlooked,
+)
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.fitting.tables import inferred, read, row_weights
 from vgi_cli.registry.plugins import plugged
@@ -138,10 +145,10 @@ def _described(
     absent = {column.name: int(table.missing(column.name).sum()) for column in schema.columns}
     holes = missingness(table.absent(schema.modelled), schema.modelled)
     twins = redundant(table, schema)
-    lines = [redundant_words(one, schema) for one in twins]
+    lines = [*kept_words(schema), *not_kept(twins, schema)]
     kept = {relation.names[0] for relation in schema.relations}
     doubts = suspects(table, schema, said)
-    told = {*doubts, *capped(lines)}  # the latter as a fit notes them
+    told = {*doubts, *redundant_notes(twins, schema)}
     values: dict[str, Any] = {
         "format": FORMAT,
         "table": {"name": table.label, "rows": table.N, "columns": len(table.names), "sha256": table.sha256},
