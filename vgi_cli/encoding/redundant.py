@@ -88,7 +88,7 @@ def kept_words(schema: Schema) -> list[str]:
     if not schema.relations:
         return []
     words = [relation_words(relation, schema) for relation in schema.relations]
-    more = [f"and {len(words) - SHOWN} more, in schema.json"] if len(words) > SHOWN else []
+    more = [f"and {len(words) - SHOWN} more"] if len(words) > SHOWN else []
     what = "; ".join([*words[:SHOWN], *more])
     return [f"fills keep to what holds in every row: {what} (`--set table.relations=ignore` if that is chance)"]
 
