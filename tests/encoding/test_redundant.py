@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 
 from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.encoding.redundant import Redundant, redundant
+from vgi_cli.encoding.redundant import Redundant, candidates, redundant
 from vgi_cli.table.frames import from_frame
 
 
 def found(frame: pd.DataFrame) -> list[Redundant]:
     table = from_frame(frame)
     schema, _ = infer_schema(table)
-    return redundant(table, schema)
+    return redundant(candidates(table, schema), schema)
 
 
 def table(N: int = 200) -> pd.DataFrame:

@@ -118,6 +118,24 @@ class TestFound:
         assert schema.relations == ()
         assert any("'gross' is a linear function" in note and "fills need not be" in note for note in notes)
 
+    def test_sums_are_found_where_hardly_a_row_is_complete(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame(rng.gamma(2, 10, (400, 20)).round(2), columns=[f"part{i}" for i in range(20)])
+        frame["two"] = (frame.part3 + frame.part7).round(2)
+        frame["four"] = (frame.part1 + frame.part2 - frame.part11 + frame.part15).round(2)
+        sparse = holed(frame, 1, 0.3)
+        assert len(sparse.dropna()) <= 1
+        words = {relation.words() for relation in schema_of(sparse).relations}
+        assert words == {"'two' = 'part3' + 'part7'", "'four' = 'part1' + 'part2' - 'part11' + 'part15'"}
+
+    def test_parts_that_add_nothing_are_left_out(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame(rng.normal(50, 10, (80, 6)).round(1), columns=list("abcdef"))
+        frame["mean"] = (0.5 * (frame.a + frame.b)).round(0)
+        frame["tenths"] = (frame.c / 3 + frame.d).round(2)
+        assert {one.names for one in schema_of(frame).relations} <= {("tenths", "c", "d"), ("mean", "a", "b")}
+        assert ("tenths", "c", "d") in {one.names for one in schema_of(frame).relations}
+
     def test_masked_cells_say_nothing(self, tmp_path: Path) -> None:
         frame = columns()[["net", "tax", "gross"]]
         frame.loc[100:, "gross"] = 7.0
@@ -149,7 +167,7 @@ class TestKept:
         """[m, N] which rows depart from the relation of a column."""
         (relation,) = (one for one in self.schema.relations if one.names[0] == name)
         own = values[..., [self.at[each] for each in relation.names]]
-        if relation.codes:
+        if relation.how == "levels":
             return np.asarray(np.array(relation.codes)[own[..., 1].astype(int)] != own[..., 0])
         most = 0.05001 if relation.rounded else 1e-6
         return np.asarray(np.abs(own @ np.array(relation.weights) - relation.constant) > most)
@@ -225,6 +243,61 @@ class TestKept:
         names = [self.at[name] for name in ("net", "tax", "gross")]
         assert np.array_equal(draws[..., names], after[..., names])
         assert not self.departing(after, "iso").any()
+
+
+def products(seed: int = 0, n: int = 300) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"height": rng.normal(172, 9, n).round(0), "weight": rng.normal(75, 12, n).round(1)})
+    frame["bmi"] = (frame.weight / (frame.height / 100) ** 2).round(1)
+    frame["price"], frame["count"] = rng.gamma(3, 7, n).round(2), rng.poisson(2, n)
+    frame["amount"] = (frame.price * frame["count"]).round(2)
+    return frame
+
+
+class TestProducts:
+    frame = products()
+    schema = schema_of(frame)
+    true = codes_in(frame, schema)
+    at: ClassVar = {name: i for i, name in enumerate(schema.modelled)}
+
+    @pytest.mark.parametrize("share", [0.0, 0.2, 0.5])
+    def test_they_are_found(self, share: float) -> None:
+        words = [relation.words() for relation in schema_of(holed(self.frame, 3, share)).relations]
+        assert words == ["'bmi' = 10000 × 'weight' / 'height'^2, rounded", "'amount' = 'price' × 'count'"]
+
+    def test_what_is_nearly_one_is_not(self) -> None:
+        noisy = self.frame.assign(bmi=self.frame.bmi * np.random.default_rng(0).normal(1, 0.01, len(self.frame)))
+        schema, notes = infer_schema(from_frame(noisy))
+        assert [relation.names[0] for relation in schema.relations] == ["amount"]
+        assert not any("bmi" in note for note in notes)
+
+    @given(seed=st.integers(0, 10**6), share=st.floats(0.05, 1.0))
+    def test_fills_keep_to_them(self, seed: int, share: float) -> None:
+        rng = np.random.default_rng(seed)
+        missing = rng.random(self.true.shape) < share
+        drawn = np.stack([rng.permutation(column) for column in self.true.T], 1)[None]
+        draws = np.where(missing, drawn, self.true)
+        after = draws.copy()
+        keep_relations(after, np.where(missing, 0.0, self.true), missing, self.schema)
+        assert np.array_equal(after[0][~missing], self.true[~missing])
+        filled = dict(zip(self.schema.modelled, after[0].T, strict=True))
+        hole = dict(zip(self.schema.modelled, missing.T, strict=True))
+        away = np.abs(filled["bmi"] - 10000 * filled["weight"] / filled["height"] ** 2)
+        assert (away[hole["bmi"] | ~hole["height"]] <= 0.0501).all()  # else no height may fit the other two
+        away = np.abs(filled["amount"] - filled["price"] * filled["count"])
+        single = hole["price"].astype(int) + hole["count"] + hole["amount"] == 1
+        assert (away[hole["amount"] | single] <= 1e-6).all()
+        assert (filled["count"] >= 0).all() and (filled["price"] > 0).all()
+
+    def test_a_cell_that_is_divided_by_nothing_stays_as_it_was_drawn(self) -> None:
+        missing = np.zeros(self.true.shape, bool)
+        missing[:, self.at["price"]] = True
+        draws = self.true[None] + 0.0
+        draws[..., self.at["price"]] = 5.0
+        keep_relations(draws, self.true, missing, self.schema)
+        none = self.true[:, self.at["count"]] == 0
+        assert none.sum() > 20 and (draws[0, none, self.at["price"]] == 5.0).all()
+        assert np.allclose(draws[0, ~none, self.at["price"]], self.true[~none, self.at["price"]])
 
 
 class TestNewTables:

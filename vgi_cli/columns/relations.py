@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import final
+from typing import Literal, final
 
+import numpy as np
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
-from vgi_cli.columns.numerals import plain
+from vgi_cli.columns.numerals import Floats, plain
 from vgi_cli.columns.wording import named
 
 SHOWN = 4
@@ -18,54 +19,85 @@ SHOWN = 4
 @final
 @dataclass(frozen=True, config=STRICT)
 class Relation:
-    """What holds in every row in which all cells of some columns are observed: a sum, or cells that go one to one with
-    levels.
+    """What holds in every row in which all cells of some columns are observed.
 
     names     of the columns; the first is the one that the others determine
-    weights   of a sum, one a column, the first one 1: weights @ cells = constant; empty where cells go one to one
+    how       sum: weights @ cells = constant; product: of the cells, each to the power of its weight, that is the
+              constant; levels: cells go one to one with the levels of the second of two columns
+    weights   one a column, the first one 1; none where cells go one to one
     constant  data units
-    rounded   whether the first column is the sum of the others at its resolution, and not exactly
-    codes     of two columns that go one to one, the second of which has levels: the code of the first by these; None
-              where no row has both
+    rounded   whether the first column is what the others say at its resolution, and not exactly
+    codes     of what goes one to one with levels the code by level; None where no row has both
     """
 
     _: KW_ONLY
     names: tuple[str, ...]
+    how: Literal["sum", "product", "levels"] = "sum"
     weights: tuple[float, ...] = ()
     constant: float = 0.0
     rounded: bool = False
     codes: tuple[float | None, ...] = ()
 
     def __post_init__(self) -> None:
-        linear = len(self.weights) == len(self.names) >= 2 and not self.codes and self.weights[0] == 1.0
-        paired = len(self.names) == 2 and not self.weights and bool(self.codes)
-        sound = len(set(self.names)) == len(self.names) and 0.0 not in self.weights and not (self.rounded and paired)
-        if not sound or not (linear or paired):
+        if self.how == "levels":
+            used = [code for code in self.codes if code is not None]
+            sound = len(self.names) == 2 and not self.weights and not self.rounded and 0 < len(used) == len(set(used))
+        else:
+            sound = len(self.names) == len(self.weights) >= 2 and self.weights[0] == 1 and not self.codes
+            sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
+        if not sound or len(set(self.names)) != len(self.names):
             raise ValueError("the relation does not fit its columns")
-        used = [code for code in self.codes if code is not None]
-        if len(set(used)) != len(used):
-            raise ValueError("the cells of a relation do not go one to one")
+
+    def solved(self, values: Floats, place: int, first: Floats) -> Floats:
+        """[..] the cell at `place` of a sum or a product, from the others of values [.., columns] and `first` [..] in
+        place of the first one; infinite or NaN where there is none."""
+        weights = np.array(self.weights)
+        rest = [i for i in range(1, len(weights)) if i != place]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            if self.how == "sum":
+                left = self.constant - values[..., rest] @ weights[rest]
+                return np.asarray(left if place == 0 else (left - first) / weights[place])
+            left = self.constant * np.prod(values[..., rest] ** -weights[rest], -1)
+            return np.asarray(left if place == 0 else (left / first) ** (1 / weights[place]))
 
     def words(self, counted: bool = True) -> str:
         """`'cnt' = 'casual' + 'registered'`; `counted`: whether weights and constants say something to a reader, which
         those of dates do not."""
         first, *others = self.names
-        if self.codes:
+        if self.how == "levels":
             return f"'{first}' and the levels of '{others[0]}' go one to one"
-        same = len(others) == 1 and self.weights[1] == -1.0 and not self.constant
+        if self.how == "product":
+            return f"'{first}' = {self._product}" + ", rounded" * self.rounded
+        same = len(others) == 1 and self.weights[1] == -1 and not self.constant
         if not counted and not same:
             return f"'{first}' is a sum of {named('column', others)}"
-        terms = [_term(-weight, name) for name, weight in zip(others, self.weights[1:], strict=True)]
-        if len(terms) > SHOWN:
-            terms = [*terms[: SHOWN - 1], f" + … ({len(terms) - SHOWN + 1} more)"]
+        return f"'{first}' = {self._sum}" + ", rounded" * self.rounded
+
+    @property
+    def _sum(self) -> str:
+        """`2 'a' - 'b' + 7`."""
+        terms = [(-weight, f"'{name}'") for name, weight in zip(self.names[1:], self.weights[1:], strict=True)]
+        texts = [
+            _signed(weight, name if abs(weight) == 1 else f"{plain(abs(weight))} {name}") for weight, name in terms
+        ]
+        if len(texts) > SHOWN:
+            texts = [*texts[: SHOWN - 1], f" + … ({len(texts) - SHOWN + 1} more)"]
         if self.constant:
-            terms.append(f" {'-' if self.constant < 0 else '+'} {plain(abs(self.constant))}")
-        written = "".join(terms)
-        written = written[3:] if written.startswith(" + ") else "-" + written[3:]
-        return f"'{first}' = {written}" + ", rounded" * self.rounded
+            texts.append(_signed(self.constant, plain(abs(self.constant))))
+        written = "".join(texts)
+        return written[3:] if written.startswith(" + ") else "-" + written[3:]
+
+    @property
+    def _product(self) -> str:
+        """`10000 × 'weight' / 'height'^2`."""
+        above: list[str] = []
+        below: list[str] = []
+        for name, weight in zip(self.names[1:], self.weights[1:], strict=True):
+            power = "" if abs(weight) == 1 else f"^{plain(abs(weight))}"
+            (above if weight < 0 else below).append(f"'{name}'{power}")
+        factor = [plain(self.constant)] if self.constant != 1 or not above else []
+        return " × ".join([*factor, *above]) + "".join(f" / {one}" for one in below)
 
 
-def _term(weight: float, name: str) -> str:
-    """` + 2 'name'`, ` - 'name'`."""
-    size = "" if abs(weight) == 1 else f"{plain(abs(weight))} "
-    return f" {'-' if weight < 0 else '+'} {size}'{name}'"
+def _signed(value: float, text: str) -> str:
+    return f" {'-' if value < 0 else '+'} {text}"

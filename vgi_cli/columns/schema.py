@@ -212,7 +212,7 @@ def _fits(relation: Relation, schema: Schema) -> bool:
     if not set(relation.names) <= set(columns):
         return False
     counts = [columns[name].level_counts[-1] for name in relation.names]
-    if relation.codes:
+    if relation.how == "levels":
         codes = {code for code in relation.codes if code is not None}
         return counts[1] == len(relation.codes) and (counts[0] == 0 or codes <= set(range(counts[0])))
     return not any(counts)

@@ -18,7 +18,7 @@ from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
 from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named
 from vgi_cli.encoding.check import Holes
-from vgi_cli.encoding.redundant import Redundant, looked_for, redundant, redundant_notes
+from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
 from vgi_cli.encoding.suspects import looks_written, plain_number, suspects
 from vgi_cli.errors import InputError, UsageError, nearest
@@ -101,10 +101,10 @@ def infer_schema(
             raise UsageError(message, nearest(name, schema.modelled) if schema.modelled else None)
     if not schema.modelled and not schema.constants:
         _refuse_no_numbers(table, schema)
-    twins: list[Redundant] = redundant(table, schema) if looked_for(table, schema) else []
+    found: list[Redundant] = candidates(table, schema) if looked_for(table, schema) else []
     if encoding.relations == "keep":
-        schema = replace(schema, relations=relations_among(table, schema, twins))
-    doubts = [*suspects(table, schema, kinds), *redundant_notes(twins, schema)]
+        schema = replace(schema, relations=relations_among(table, schema, found))
+    doubts = [*suspects(table, schema, kinds), *redundant_notes(redundant(found, schema), schema)]
     return schema, _notes(table, schema, rows is not None) + doubts
 
 

@@ -6,7 +6,7 @@ counts twice. They are named to the user, and relations that hold exactly are ke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,12 @@ MOST = 1_000
 """Columns of numbers up to which sums are looked for, and columns of levels up to which pairs are compared."""
 MOST_VALUES = 100
 """Values of a column of numbers up to which it may be a code of levels."""
+MOST_PARTS = 8
+"""Parts of a sum that are found where hardly a row has all columns, ..."""
+FEW_ROWS = 2_000
+"""... by so many rows at most, evenly spread, ..."""
+GAIN = 0.97
+"""... as long as the next part leaves at most this share of what the others do."""
 ROWS = 5_000
 """Rows by which sums of several columns are found, evenly spread."""
 MOST_NOTED, MOST_NOTED_CELLS = 100, 4_000_000
@@ -47,7 +53,7 @@ class Redundant(NamedTuple):
     name   of the column
     by     the columns that determine it
     how    copy: the same cells; levels: the same levels by other names, or by numbers; line: a linear function of one
-           column; sum: of several
+           column; sum: of several; product: of powers of one or several
     exact  whether nothing is left, beyond the rounding of arithmetic
     """
 
@@ -121,13 +127,24 @@ def unlooked(schema: Schema) -> list[str]:
     return lines
 
 
-def redundant(table: Table, schema: Schema) -> list[Redundant]:
-    """The redundant columns among those that are modelled, in their order; of two copies the later one."""
-    found: dict[str, Redundant] = {}
-    codes = {column.name: codes_of(table, column) for column in schema.encoded}
-    for one in [*_copies(schema.encoded, codes), *_levels(schema.encoded, codes), *_sums(schema.encoded, codes)]:
-        found.setdefault(one.name, one)
-    return [found[name] for name in schema.modelled if name in found]
+def candidates(table: Table, schema: Schema) -> list[Redundant]:
+    """What may be redundant among the modelled columns, and by what; a column may come several times, with what says
+    more of it first."""
+    columns, codes = schema.encoded, {column.name: codes_of(table, column) for column in schema.encoded}
+    return [*_copies(columns, codes), *_levels(columns, codes), *_sums(columns, codes), *_products(columns, codes)]
+
+
+def redundant(found: Sequence[Redundant], schema: Schema) -> list[Redundant]:
+    """Of candidates the redundant columns, in the order of the table: those that fills keep to, and others once; that a
+    column is nearly a product says little."""
+    kept = {relation.names[0]: relation for relation in schema.relations}
+    chosen: dict[str, Redundant] = {}
+    for one in found:
+        if one.name in kept and not set(kept[one.name].names[1:]) <= set(one.by):
+            continue
+        if one.how != "product" or one.name in kept:
+            chosen.setdefault(one.name, one)
+    return [chosen[name] for name in schema.modelled if name in chosen]
 
 
 def codes_of(table: Table, column: ModelledColumn) -> Floats:
@@ -181,6 +198,23 @@ def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[R
     """Numbers that are linear functions of one earlier column, by the rows that have both, or of several, by the rows
     that have all."""
     names = [column.name for column in columns if as_number(column) is not None]
+    return _linear(names, codes)
+
+
+def _products(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
+    """Numbers above zero whose logarithms are sums of those of others."""
+    logs = {}
+    for column in columns:
+        if isinstance(column, Number) and np.nanmin(codes[column.name], initial=np.inf) >= 0:
+            with np.errstate(divide="ignore"):
+                log = np.log(codes[column.name])
+            if np.isfinite(log).any():
+                logs[column.name] = np.where(np.isfinite(log), log, np.nan)
+    return [one._replace(how="product") for one in _linear(list(logs), logs)]
+
+
+def _linear(names: Sequence[str], codes: dict[str, Floats]) -> list[Redundant]:
+    """Those of some columns that are linear functions of earlier ones."""
     if not 1 < len(names) <= MOST:
         return []
     x = np.stack([codes[name] for name in names], 1)
@@ -191,7 +225,8 @@ def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[R
     kept = [i for i, name in enumerate(names) if name not in taken]
     whole = np.flatnonzero(seen[:, kept].all(1))
     if len(whole) < max(FEWEST, 2 * len(kept)):
-        return lines
+        some = np.linspace(0, len(x) - 1, min(len(x), FEW_ROWS)).astype(int)
+        return lines + _pursued([names[i] for i in kept], x[some][:, kept])
     some = whole[np.linspace(0, len(whole) - 1, min(len(whole), ROWS)).astype(int)]
     return lines + _of_several([names[i] for i in kept], _standardised(x[some][:, kept]))
 
@@ -235,6 +270,60 @@ def _of_several(names: Sequence[str], z: Floats) -> list[Redundant]:
             basis[:, len(kept)] = left / np.linalg.norm(left)
             kept.append(later)
     return found
+
+
+def _pursued(names: Sequence[str], x: Floats) -> list[Redundant]:
+    """As `_of_several`, of columns x [N, columns] of which hardly a row has all; a column may come several times, with
+    more parts each time."""
+    found: list[Redundant] = []
+    kept: list[int] = []
+    for later, name in enumerate(names):
+        own = [
+            Redundant(name, tuple(names[kept[part]] for part in sorted(parts)), "sum", size <= EXACT)
+            for parts, size in _parts(x[:, later], x[:, kept])
+            if len(parts) > 1 and size <= NEAR
+        ]
+        found += own
+        if not own:
+            kept.append(later)
+    return found
+
+
+def _parts(y: Floats, x: Floats) -> Iterator[tuple[list[int], float]]:
+    """Columns of x [N, columns] of which y [N] is nearly a sum, one more at a time, and the standard deviation that
+    they leave of a standardised y, by the rows that have them: the next one goes best with what the others leave
+    (matching pursuit; Mallat and Zhang 1993)."""
+    parts: list[int] = []
+    left, before = y, 1.0
+    while len(parts) < min(MOST_PARTS, x.shape[1]):
+        fit = _correlations(left, x)
+        fit[parts] = -1.0
+        parts = [*parts, int(fit.argmax())]
+        rows = ~np.isnan(x[:, parts]).any(1) & ~np.isnan(y)
+        if rows.sum() < max(FEWEST, 2 * (len(parts) + 1)):
+            return
+        z = _standardised(np.column_stack([x[rows][:, parts], y[rows]]))
+        if not z.any(0).all():
+            return  # a column is constant in these rows: nothing can be said of it
+        left = np.full(len(y), np.nan)
+        left[rows] = z[:, -1] - z[:, :-1] @ np.linalg.lstsq(z[:, :-1], z[:, -1], rcond=None)[0]
+        size = float(np.sqrt(np.mean(np.square(left[rows]))))
+        yield parts, size
+        if size <= EXACT or size > GAIN * before:
+            return
+        before = size
+
+
+def _correlations(y: Floats, x: Floats) -> Floats:
+    """[columns] the size of the correlation of y [N] with each of x [N, columns], by the rows that have both; -1 of
+    fewer than FEWEST."""
+    both = ~np.isnan(x) & ~np.isnan(y)[:, None]
+    n = np.maximum(both.sum(0), 1)
+    a, b = np.where(both, y[:, None], 0.0), np.where(both, x, 0.0)
+    a, b = np.where(both, a - a.sum(0) / n, 0.0), np.where(both, b - b.sum(0) / n, 0.0)
+    spread = np.sqrt(np.square(a).sum(0) * np.square(b).sum(0))
+    fit = np.abs((a * b).sum(0)) / np.where(spread > 0, spread, np.inf)
+    return np.where(both.sum(0) < FEWEST, -1.0, fit)
 
 
 def _left(by: Floats, y: Floats) -> float:

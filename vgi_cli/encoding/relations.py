@@ -6,6 +6,7 @@ are observed say exactly what a missing one is, or drawn cells of a row are to g
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ WITHIN = 1e-6
 than half a unit of the last digit by this share of the unit."""
 MOST_DIGITS = 15
 """Significant digits of a weight that are tried."""
+MOST_POWER = 3
+"""Greatest power in a product."""
 NEARLY = 1e-3
 """What lies so near to half way, as a share of that, does not tell either."""
 MOST_TIES = 0.05
@@ -38,28 +41,59 @@ MOST_ROWS = 2_000
 
 
 def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) -> tuple[Relation, ...]:
-    """The relations among redundant columns that hold in every row in which they can be checked, by more rows than
-    chance explains."""
-    columns = {column.name: column for column in schema.encoded}
-    relations = []
+    """The relations among candidates for redundant columns that hold in every row in which they can be checked, by more
+    rows than chance explains; of each column the first."""
+    relations: dict[str, Relation] = {}
     for one in found:
-        names = (one.name, *one.by)
-        own = [columns[name] for name in names]
-        if any(column.pooled for column in own):
-            continue
-        codes = np.stack([codes_of(table, column) for column in own], 1)
+        if one.name not in relations and (relation := _relation(table, schema, one)) is not None:
+            relations[one.name] = relation
+    return tuple(relations[name] for name in schema.modelled if name in relations)
+
+
+def _relation(table: Table, schema: Schema, one: Redundant) -> Relation | None:
+    """The relation of a candidate, with the fewest of its columns for which there is one; None without one."""
+    columns = {column.name: column for column in schema.encoded}
+    own = [columns[name] for name in (one.name, *one.by)]
+    if any(column.pooled for column in own):
+        return None
+    codes = np.stack([codes_of(table, column) for column in own], 1)
+    if isinstance(own[-1], Levelled):
         whole = codes[~np.isnan(codes).any(1)]
-        paired = isinstance(own[-1], Levelled)
-        free = len(whole) - (len(np.unique(whole[:, 1])) if paired else len(names))
-        if free * _entropy(whole[:, 0]) < ENOUGH + len(one.by) * np.log(len(columns)):
+        if not _enough(whole[:, 0], len(np.unique(whole[:, 1])), len(columns)):
+            return None
+        return _pairs((one.name, *one.by), own[1].level_counts[0], whole)
+    search = _product if one.how == "product" else _sum
+    halves = sorted({0.0, _half(own[0])})  # exactly, or else as it is rounded
+    for places, half in itertools.product(_by_weight(codes, one.how == "product"), halves):
+        some = codes[:, [0, *places]]
+        whole = some[~np.isnan(some).any(1)]
+        if not _enough(whole[:, 0], len(places) + 1, len(columns) ** len(places)):
             continue
-        if paired:
-            relation: Relation | None = _pairs(names, own[1].level_counts[0], whole)
-        else:
-            relation = _sum(names, whole, 0.0 if one.exact else _half(own[0]))
-        if relation is not None:
-            relations.append(relation)
-    return tuple(relations)
+        names = (one.name, *(one.by[place - 1] for place in places))
+        if (relation := search(names, whole, half)) is not None:
+            return relation
+    return None
+
+
+def _enough(first: Floats, used: int, choices: float) -> bool:
+    """Whether so many rows [n] speak for what holds in all of them, where so many of them were used to find it, among
+    so many choices of columns."""
+    return bool((len(first) - used) * _entropy(first) >= ENOUGH + np.log(choices))
+
+
+def _by_weight(codes: Floats, product: bool) -> list[list[int]]:
+    """The columns but the first of codes [N, columns], those with the greatest weights in a sum (of logarithms, of a
+    product): one, two, and so on."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        x = np.log(codes) if product else codes
+    whole = x[np.isfinite(x).all(1)]
+    if len(whole) <= x.shape[1]:
+        return []
+    sd = whole.std(0)
+    z = (whole - whole.mean(0)) / np.where(sd > 0, sd, 1.0)
+    weights = np.abs(np.linalg.lstsq(z[:, 1:], z[:, 0], rcond=None)[0])
+    order = (1 + np.argsort(-weights, kind="stable")).tolist()
+    return [sorted(order[:count]) for count in range(1, len(order) + 1)]
 
 
 def departures(table: Table, schema: Schema) -> list[int]:
@@ -70,11 +104,11 @@ def departures(table: Table, schema: Schema) -> list[int]:
         own = [columns[name] for name in relation.names]
         codes = np.stack([codes_of(table, column) for column in own], 1)
         whole = codes[~np.isnan(codes).any(1)]
-        if relation.codes:
+        if relation.how == "levels":
             departs = np.abs(_coded(relation)[whole[:, 1].astype(int)] - whole[:, 0]) > WITHIN * own[0].deviation
         else:
             most = max(_half(own[0]) * relation.rounded, WITHIN * own[0].deviation)
-            departs = np.abs(whole @ np.array(relation.weights) - relation.constant) > most
+            departs = np.abs(relation.solved(whole, 0, whole[:, 0]) - whole[:, 0]) > most
         counts.append(int(departs.sum()))
     return counts
 
@@ -93,7 +127,7 @@ def _entropy(values: Floats) -> float:
 def _pairs(names: tuple[str, ...], levels: int, codes: Floats) -> Relation:
     """What goes one to one in codes [n, 2] with the levels of the second column, of which there are so many."""
     first = dict(zip(codes[:, 1].astype(int).tolist(), codes[:, 0].tolist(), strict=True))
-    return Relation(names=names, codes=tuple(first.get(level) for level in range(levels)))
+    return Relation(names=names, how="levels", codes=tuple(first.get(level) for level in range(levels)))
 
 
 def _half(column: ModelledColumn) -> float:
@@ -122,6 +156,43 @@ def _sum(names: tuple[str, ...], x: Floats, half: float) -> Relation | None:
     if half and (np.abs(y - others @ weights - constant) > (1 - NEARLY) * half).mean() > MOST_TIES:
         return None
     return Relation(names=names, weights=(1.0, *(-weights).tolist()), constant=constant, rounded=half > 0)
+
+
+def _product(names: tuple[str, ...], x: Floats, half: float) -> Relation | None:
+    """The first of the columns x [n, columns], none of them negative, as a product of powers of the others, as `_sum`.
+    Powers are whole numbers up to MOST_POWER."""
+    above = x[(x > 0).all(1)]
+    logs = np.log(above) - np.log(above).mean(0)
+    if len(above) <= x.shape[1] or not (logs[:, 1:].std(0) > 0).all():
+        return None
+    powers = np.rint(np.linalg.lstsq(logs[:, 1:], logs[:, 0], rcond=None)[0])
+    if not powers.all() or np.abs(powers).max() > MOST_POWER:
+        return None
+    y, others = above[:, 0], np.prod(above[:, 1:] ** powers, 1)
+    away = np.maximum(half, EXACT * y)
+    low, high = float(((y - away) / others).max()), float(((y + away) / others).min())
+    constant = _shortest(low, high)
+    if constant is None:
+        return None
+    relation = Relation(
+        names=names, how="product", weights=(1.0, *(-powers).tolist()), constant=constant, rounded=half > 0
+    )
+    left = np.abs(x[:, 0] - relation.solved(x, 0, x[:, 0]))
+    if not (left <= np.maximum(half, 2 * EXACT * x[:, 0])).all():  # NaN where what is divided by is 0
+        return None
+    if half and (left > (1 - NEARLY) * half).mean() > MOST_TIES:
+        return None
+    return relation
+
+
+def _shortest(low: float, high: float) -> float | None:
+    """The number with the fewest digits that lies between two; None where none does."""
+    if not 0 < low <= high < np.inf:
+        return None
+    for digits in range(MOST_DIGITS):
+        if low <= (number := float(f"{0.5 * (low + high):.{digits}e}")) <= high:
+            return number
+    return 0.5 * (low + high)
 
 
 def _short(y: Floats, others: Floats, fit: Floats, most: float) -> tuple[Floats, float] | None:
@@ -220,7 +291,7 @@ def _settle(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells
     free = ~known[np.ix_(rows, cells.places)]
     before = _values(draws, observed, missing, rows, cells.places)
     values, done = before.copy(), np.zeros(before.shape[:2], bool)
-    for end in (False,) if cells.relation.codes else (False, True):  # whether a cell may move to the end of its limits
+    for end in (False, True) if cells.relation.how == "sum" else (False,):  # whether a cell may move to its limit
         for place in _order(cells):
             value, able = _computed(cells, place, values)
             if end:
@@ -237,7 +308,7 @@ def _settle(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells
 
 def _order(cells: _Cells) -> list[int]:
     """The places of a relation in the order in which their cells are asked to take what is left."""
-    if cells.relation.codes or cells.relation.rounded:
+    if cells.relation.how != "sum" or cells.relation.rounded:
         return list(range(len(cells.places)))
     shares = [
         abs(weight) * column.deviation for weight, column in zip(cells.relation.weights, cells.columns, strict=True)
@@ -249,7 +320,7 @@ def _computed(cells: _Cells, place: int, values: Floats) -> tuple[Floats, Bools]
     """What the other cells of values [m, n, columns] say of the one at `place` [m, n], and whether its column admits
     it. Of a cell whose rounded sum is known the nearest value to the one that it has."""
     relation = cells.relation
-    if relation.codes:
+    if relation.how == "levels":
         codes = _coded(relation)
         if place == 0:
             code = codes[values[..., 1].astype(int)]
@@ -257,28 +328,31 @@ def _computed(cells: _Cells, place: int, values: Floats) -> tuple[Floats, Bools]
         away = np.abs(values[..., :1] - codes)
         level = np.nanargmin(away, -1)
         return level.astype(np.float64), np.nanmin(away, -1) <= WITHIN * cells.columns[0].deviation
-    weights = np.array(relation.weights)
-    rest = [i for i in range(len(weights)) if i != place]
-    column, computed = cells.columns[place], (relation.constant - values[..., rest] @ weights[rest]) / weights[place]
-    if not relation.rounded:
-        return _within(column, computed, computed, 0.0)
-    half = _half(cells.columns[0]) / abs(weights[place])
-    value, able = _within(column, computed, computed, half)
+    column, first = cells.columns[place], values[..., 0]
+    computed = relation.solved(values, place, first)
+    half = _half(cells.columns[0]) if relation.rounded else 0.0
     if place == 0:
-        return value, able
-    nearest, as_well = _within(column, np.clip(values[..., place], computed - half, computed + half), computed, half)
+        return _within(column, computed, computed - half, computed + half)
+    if not relation.rounded:
+        return _within(column, computed, computed, computed)
+    least = 0.0 if relation.how == "product" else -np.inf
+    ends = [relation.solved(values, place, np.maximum(first + side * half, least)) for side in (-1, 1)]
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    value, able = _within(column, computed, low, high)
+    nearest, as_well = _within(column, np.clip(values[..., place], low, high), low, high)
     return np.where(as_well, nearest, value), able | as_well
 
 
-def _within(column: ModelledColumn, values: Floats, computed: Floats, half: float) -> tuple[Floats, Bools]:
-    """Values at the resolution of their column, and which of them it admits: within its limits, not farther than `half`
-    from what was computed."""
+def _within(column: ModelledColumn, values: Floats, low: Floats, high: Floats) -> tuple[Floats, Bools]:
+    """Values at the resolution of their column, and which of them it admits: within its limits, and from low to
+    high."""
     number = as_number(column)
     if number is None:
         return values, np.isfinite(values)
-    snapped, (low, high) = column.snap(values), number.ends
-    near = np.abs(snapped - computed) <= max(half, WITHIN * column.deviation)
-    return snapped, near & (snapped >= low) & (snapped <= high)
+    finite, (least, most), off = np.isfinite(values), number.ends, WITHIN * column.deviation
+    snapped = column.snap(np.where(finite, values, number.low))
+    near = (snapped >= low - off) & (snapped <= high + off)
+    return snapped, finite & near & (snapped >= least) & (snapped <= most)
 
 
 def _clipped(column: ModelledColumn, values: Floats) -> Floats:

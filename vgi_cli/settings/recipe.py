@@ -49,7 +49,7 @@ class TableSettings(BaseModel):
     spikes     values that pile up at an end of a column: a level of its own, or room on the line of the others; None:
                as suits model and method
     carry_others  whether columns that the model cannot take are carried: those of levels, by a model of numbers
-    relations  whether fills keep to sums and copies of columns that hold in every row
+    relations  whether fills keep to sums, products and copies of columns that hold in every row
     blocks     columns that are redrawn together; `auto`: those that are missing together; None: what the method does by
                itself
     """

@@ -22,6 +22,7 @@ from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.encoding.missingness import Missingness, missingness
 from vgi_cli.encoding.redundant import (
     Redundant,
+    candidates,
     kept_words,
     not_kept,
     redundant,
@@ -144,7 +145,7 @@ def _described(
     taken = kinds_of(table, schema, said, recipe.table.weight)
     absent = {column.name: int(table.missing(column.name).sum()) for column in schema.columns}
     holes = missingness(table.absent(schema.modelled), schema.modelled)
-    twins = redundant(table, schema)
+    twins = redundant(candidates(table, schema), schema)
     lines = [*kept_words(schema), *not_kept(twins, schema)]
     kept = {relation.names[0] for relation in schema.relations}
     doubts = suspects(table, schema, said)
