@@ -285,8 +285,10 @@ class TestProducts:
         away = np.abs(filled["bmi"] - 10000 * filled["weight"] / filled["height"] ** 2)
         assert (away[hole["bmi"] | ~hole["height"]] <= 0.0501).all()  # else no height may fit the other two
         away = np.abs(filled["amount"] - filled["price"] * filled["count"])
-        single = hole["price"].astype(int) + hole["count"] + hole["amount"] == 1
-        assert (away[hole["amount"] | single] <= 1e-6).all()
+        both = hole["price"] & hole["count"] & ~hole["amount"]
+        assert (away[~both] <= 1e-6).all()
+        able = both & (filled["amount"] > 0) & (filled["count"] > 0)  # a price in cents, a number drawn before
+        assert (away[able] <= 0.005001 * filled["count"][able]).all()
         assert (filled["count"] >= 0).all() and (filled["price"] > 0).all()
 
     def test_a_cell_that_is_divided_by_nothing_stays_as_it_was_drawn(self) -> None:

@@ -244,8 +244,9 @@ def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Sche
 
     A hole that the other cells of its relation determine gets what they say. Where several cells of a relation are
     missing, all but one stay as they were drawn and the last one is computed: the rounded one, else the first of those
-    that can take what is left, by the size of their share in the sum. Where none can, the next ones move to the end of
-    their limits as well. A row whose cells cannot go together within the limits of the columns stays as it was drawn.
+    that can take what is left, by the size of their share in a sum. Where none can, the next ones move to the end of
+    their limits as well; a factor is as near to what it should be as its digits go. A row whose cells cannot go
+    together within the limits of the columns stays as it was drawn.
     """
     at = {name: i for i, name in enumerate(schema.modelled)}
     cells = [
@@ -290,15 +291,14 @@ def _settle(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells
     rows = np.flatnonzero((~known[:, cells.places]).any(1))
     free = ~known[np.ix_(rows, cells.places)]
     before = _values(draws, observed, missing, rows, cells.places)
-    values, done = before.copy(), np.zeros(before.shape[:2], bool)
-    for end in (False, True) if cells.relation.how == "sum" else (False,):  # whether a cell may move to its limit
-        for place in _order(cells):
-            value, able = _computed(cells, place, values)
-            if end:
-                value = _clipped(cells.columns[place], value)
-            moved = free[:, place] & ~done & (able | end)
-            values[..., place] = np.where(moved, value, values[..., place])
-            done |= free[:, place] & able
+    values, done, order = before.copy(), np.zeros(before.shape[:2], bool), _order(cells)
+    for place in order:
+        value, able = _computed(cells, place, values)
+        moved = free[:, place] & ~done & able
+        values[..., place] = np.where(moved, value, values[..., place])
+        done |= moved
+    if cells.relation.how != "levels":
+        _approach(values, free, done, cells)
     after = np.where(done[..., None], values, before)
     for place, j in enumerate(cells.places):
         own = free[:, place]
@@ -306,14 +306,35 @@ def _settle(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells
     known[np.ix_(rows, cells.places)] = True
 
 
+def _approach(values: Floats, free: Bools, done: Bools, cells: _Cells) -> None:
+    """Where cells do not go together yet (not `done` [m, rows]), move those that are `free` [rows, columns] to the ends
+    of their limits, or a factor as near to what it should be as its digits go; values [m, rows, columns] and `done` are
+    changed in place."""
+    order, product = _order(cells), cells.relation.how == "product"
+    lead = np.array(order)[free[:, order].argmax(1)]
+    for place in (*order, *order) if product else order:  # again, since another factor may have left 0
+        column, computed = cells.columns[place], cells.relation.solved(values, place, values[..., 0])
+        nearest = _clipped(column, computed)
+        moved = free[:, place] & ~done & np.isfinite(computed)
+        values[..., place] = np.where(moved, nearest, values[..., place])
+        near = np.abs(nearest - computed) <= max(_half(column), WITHIN * column.deviation)
+        done |= moved & near & ((lead == place) | (not product))
+
+
 def _order(cells: _Cells) -> list[int]:
-    """The places of a relation in the order in which their cells are asked to take what is left."""
-    if cells.relation.how != "sum" or cells.relation.rounded:
-        return list(range(len(cells.places)))
+    """The places of a relation in the order in which their cells are asked to take what is left: what is rounded, or
+    a product, before all others; of a sum those that vary most, of a product those with the finest digits."""
+    places = range(len(cells.places))
+    if cells.relation.how == "levels":
+        return list(places)
+    if cells.relation.how == "product":
+        return sorted(
+            places, key=lambda place: (place > 0, _half(cells.columns[place]) / cells.columns[place].deviation)
+        )
     shares = [
         abs(weight) * column.deviation for weight, column in zip(cells.relation.weights, cells.columns, strict=True)
     ]
-    return sorted(range(len(shares)), key=lambda place: (-shares[place], place))
+    return sorted(places, key=lambda place: (cells.relation.rounded and place > 0, -shares[place], place))
 
 
 def _computed(cells: _Cells, place: int, values: Floats) -> tuple[Floats, Bools]:
@@ -356,6 +377,8 @@ def _within(column: ModelledColumn, values: Floats, low: Floats, high: Floats) -
 
 
 def _clipped(column: ModelledColumn, values: Floats) -> Floats:
-    """Values at the resolution and within the limits of their column."""
+    """Values at the resolution and within the limits of their column; anything where they are not finite."""
     number = as_number(column)
-    return values if number is None else column.snap(np.clip(values, *number.ends))
+    if number is None:
+        return values
+    return column.snap(np.clip(np.where(np.isfinite(values), values, number.low), *number.ends))
