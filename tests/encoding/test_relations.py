@@ -19,7 +19,8 @@ from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.encoding.relations import departures, keep_relations
+from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.relations import departures
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
@@ -71,7 +72,7 @@ class TestFound:
         assert by["iso"].codes == (1, 0, 2)  # de i276, fr i250, it i380
         line = next(note for note in notes if note.startswith("fills keep to what holds in every row: "))
         assert line.endswith(" (`--set table.relations=ignore` if that is chance)")
-        assert "; 'sent' = 'ordered'; 'number' and the levels of 'country' go one to one; " in line
+        assert "; 'sent' follows from column 'ordered'; 'number' and the levels of 'country' go one to one; " in line
 
     def test_weights_of_a_conversion_are_those_that_fit_every_row(self) -> None:
         rng = np.random.default_rng(0)
@@ -88,7 +89,7 @@ class TestFound:
         assert long.words() == "'total' = 'a' + 'b' + 'c' + … (3 more)"
         less = Relation(names=("y", "a", "b"), weights=(1.0, 1.0, -2.5), constant=-7.0)
         assert less.words() == "'y' = -'a' + 2.5 'b' - 7"
-        assert less.words(counted=False) == "'y' is a sum of columns 'a', 'b'"
+        assert less.words(counted=False) == "'y' follows from columns 'a', 'b'"
 
     @pytest.mark.parametrize(
         "spoiled",
@@ -127,6 +128,14 @@ class TestFound:
         assert len(sparse.dropna()) <= 1
         words = {relation.words() for relation in schema_of(sparse).relations}
         assert words == {"'two' = 'part3' + 'part7'", "'four' = 'part1' + 'part2' - 'part11' + 'part15'"}
+
+    def test_sums_of_many_parts_of_a_wide_table(self) -> None:
+        rng = np.random.default_rng(0)
+        parts = pd.DataFrame(rng.gamma(2, 10, (250, 60)).round(2), columns=[f"part{i}" for i in range(60)])
+        chosen = sorted(rng.choice(60, 12, replace=False).tolist())
+        frame = parts.assign(total=parts.iloc[:, chosen].sum(axis=1).round(2))
+        (relation,) = schema_of(frame).relations
+        assert relation.names[1:] == tuple(f"part{i}" for i in chosen) and not relation.rounded
 
     def test_parts_that_add_nothing_are_left_out(self) -> None:
         rng = np.random.default_rng(0)
@@ -300,6 +309,133 @@ class TestProducts:
         none = self.true[:, self.at["count"]] == 0
         assert none.sum() > 20 and (draws[0, none, self.at["price"]] == 5.0).all()
         assert np.allclose(draws[0, ~none, self.at["price"]], self.true[~none, self.at["price"]])
+
+
+def kept(frame: pd.DataFrame, missing: pd.DataFrame, schema: Schema, m: int = 2) -> list[pd.DataFrame]:
+    """Codes of the rows of a frame, holes drawn from the values of their columns, after the relations are kept."""
+    true = codes_in(frame, schema)
+    holes = missing[list(schema.modelled)].to_numpy()
+    rng = np.random.default_rng(0)
+    draws = np.stack([np.where(holes, np.stack([rng.permutation(c) for c in true.T], 1), true) for _ in range(m)])
+    keep_relations(draws, np.where(holes, 0.0, true), holes, schema)
+    assert np.array_equal(draws[:, ~holes], np.broadcast_to(true, draws.shape)[:, ~holes])
+    return [pd.DataFrame(draw, columns=schema.modelled) for draw in draws]
+
+
+def hidden(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
+    return pd.DataFrame({name: np.full(len(frame), name in names) for name in frame})
+
+
+class TestHardTables:
+    def test_numbers_of_full_precision_that_repeat_are_computed_in_full(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"net": rng.gamma(2, 20, N), "tax": np.where(rng.random(N) < 0.3, 0, rng.gamma(2, 9, N))})
+        frame["gross"] = frame.net + frame.tax
+        items = rng.integers(0, 11, (N, 3))
+        frame["a"], frame["b"], frame["c"] = items.T.astype(float)
+        frame["mean"] = items.mean(1)
+        frame["city"] = np.array(list("uvw"))[rng.integers(0, 3, N)]
+        frame["gdp"] = frame.city.map({"u": 9877.945678123, "v": 1234.567891011, "w": 31.4159265358})
+        schema = schema_of(frame)
+        by = {relation.names[0]: relation for relation in schema.relations}
+        assert set(by) == {"gross", "mean", "gdp"} and by["mean"].words() == "'mean' = 1/3 'a' + 1/3 'b' + 1/3 'c'"
+        for name in ("net", "tax", "gross", "mean", "gdp"):
+            for filled in kept(frame, hidden(frame, name), schema):
+                assert np.allclose(filled[name], frame[name], rtol=1e-12, atol=1e-12), name
+
+    def test_fills_of_a_run_have_all_their_digits(self, tmp_path: Path) -> None:
+        import vgi_cli
+
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame(
+            {"a": rng.integers(0, 11, 150), "b": rng.integers(0, 11, 150), "c": rng.integers(0, 11, 150)}
+        )
+        frame["mean"] = frame.mean(axis=1)
+        settings = {"model.components": 1, "bootstrap": 1}
+        run = vgi_cli.fit(holed(frame, 2, 0.3), out=tmp_path / "run", model="mixture", set=settings)
+        for point in (None, "median"):
+            for filled in run.impute(m=2, point=point):
+                assert np.allclose(filled["mean"], filled[["a", "b", "c"]].mean(axis=1), rtol=0, atol=1e-12)
+        new = pd.DataFrame({"a": [3.5], "b": [2.25], "c": [4.0], "mean": [np.nan]})
+        assert run.impute(new, m=1)[0]["mean"].tolist() == [3.25]
+
+    def test_new_rows_are_taken_as_they_are(self, tmp_path: Path) -> None:
+        import vgi_cli
+
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"base": 50 * rng.integers(1, 20, 150), "extra": rng.choice([0, 10, 50], 150)})
+        frame["total"] = frame.base + frame.extra
+        settings = {"model.components": 1, "bootstrap": "none"}
+        run = vgi_cli.fit(holed(frame, 2, 0.2), out=tmp_path / "run", model="mixture", set=settings)
+        new = pd.DataFrame({"base": [100, 120, 1234], "extra": [30, 10, 50], "total": [None, None, None]}, dtype=float)
+        said: list[str] = []
+        totals = run.impute(new, m=1, say=said.append)[0].total.tolist()
+        assert totals[:2] == [130, 130]
+        assert totals[2] % 10 == 0  # all totals of the fit are tens
+        why = "the limits of their columns, or observed cells, are against it"
+        assert f"a filled row does not keep to what holds in every row of the fit: {why}" in said
+
+    def test_sums_that_share_missing_cells_hold_together(self) -> None:
+        rng = np.random.default_rng(0)
+        for order in (
+            ["total", "a", "b", "c", "sub"],
+            ["a", "b", "c", "total", "sub"],
+            ["a", "b", "c", "sub", "total"],
+        ):
+            frame = pd.DataFrame(rng.gamma(2, 10, (N, 3)).round(2), columns=list("abc"))
+            frame["sub"], frame["total"] = (frame.a + frame.b).round(2), (frame.a + frame.b + frame.c).round(2)
+            frame = frame[order]
+            schema = schema_of(frame)
+            for filled in kept(frame, hidden(frame, "a", "b", "c"), schema):
+                assert np.allclose(filled.c, frame.c) and np.allclose(filled.a + filled.b, frame["sub"])
+        u, v = rng.gamma(2, 10, (2, N)).round(2)
+        frame = pd.DataFrame({"u": u, "v": v, "sum": (u + v).round(2), "less": (u - v).round(2)})
+        for filled in kept(frame, hidden(frame, "u", "v"), schema_of(frame)):
+            assert np.allclose(filled.u, u) and np.allclose(filled.v, v)
+
+    def test_exact_relations_come_before_rounded_ones(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"c": rng.normal(15, 8, N).round(2)})
+        frame["f"], frame["k"] = (1.8 * frame.c + 32).round(1), (frame.c + 273.15).round(2)
+        for filled in kept(frame, hidden(frame, "c"), schema_of(frame)):
+            assert np.allclose(filled.c, frame.c)
+        frame = pd.DataFrame({"x": rng.gamma(2, 20_000, N).round(0)})
+        frame["tenths"], frame["cents"] = (frame.x / 1000).round(1), (frame.x / 1000).round(2)
+        for filled in kept(frame, hidden(frame, "x"), schema_of(frame)):
+            assert (np.abs(filled.x / 1000 - frame.cents) <= 0.00501).all()
+
+    @pytest.mark.parametrize("size", [1e200, 1e-200])
+    def test_numbers_of_any_size(self, size: float) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"x": rng.normal(size=N) * size, "z": rng.normal(size=N)})
+        frame["y"] = 2 * frame.x
+        (relation,) = schema_of(frame).relations
+        assert relation.words() == "'y' = 2 'x'"
+
+    def test_a_part_that_is_small_is_a_part(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"net": rng.gamma(2, 400, N).round(2), "fee": rng.choice([0, 4.9, 9.9], N)})
+        frame["total"] = (frame.net + frame.fee).round(2)
+        assert [one.words() for one in schema_of(frame).relations] == ["'total' = 'net' + 'fee'"]
+        men = rng.lognormal(13, 1, N).round(0)
+        frame = pd.DataFrame({"men": men, "women": (men * rng.normal(1.01, 0.005, N)).round(0)})
+        frame["people"] = frame.men + frame.women
+        assert "'people' = 'men' + 'women'" in [one.words() for one in schema_of(frame).relations]
+
+    def test_one_large_row_makes_no_relation(self) -> None:
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            frame = pd.DataFrame(rng.lognormal(size=(60, 2)).round(3), columns=["a", "b"])
+            frame.loc[7] = [1e11, 3e11]
+            assert schema_of(frame).relations == ()
+
+    def test_a_limit_is_met_in_spite_of_rounding_errors(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame(rng.gamma(2, 1, (N, 7)), columns=[f"p{i}" for i in range(7)])
+        frame["z"] = np.where(np.arange(N) < 4, 0.0, rng.gamma(2, 1, N))
+        frame["t"] = frame.sum(axis=1)
+        for filled in kept(frame, hidden(frame, "z"), schema_of(frame)):
+            assert np.allclose(filled.z, frame.z, rtol=0, atol=1e-12) and (filled.z >= 0).all()
 
 
 class TestNewTables:

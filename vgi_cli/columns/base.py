@@ -471,6 +471,10 @@ class ModelledColumn(Column):
     def snap(self, codes: Floats) -> Floats:
         """The nearest codes of cells that the column can hold."""
 
+    def held(self, codes: Floats) -> Floats:
+        """The same of codes that were computed from other columns: where the column is not rounded, they stay."""
+        return self.snap(codes)
+
     @abstractmethod
     def point(self, draws: Floats, how: Point) -> Floats:
         """[..] a point estimate from the codes of draws [m, ..], a cell that the column can hold: of levels the mode,

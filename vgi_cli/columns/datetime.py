@@ -173,6 +173,9 @@ class Moment(ModelledColumn):
     def snap(self, codes: Floats) -> Floats:
         return self.clock.snap(self.number.snap(codes))
 
+    def held(self, codes: Floats) -> Floats:
+        return self.clock.snap(self.number.held(codes))
+
     def point(self, draws: Floats, how: Point) -> Floats:
         return self.clock.snap(self.number.point(draws, how))
 

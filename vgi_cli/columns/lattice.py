@@ -59,11 +59,15 @@ MOST_DECIMALS = 300
 
 @dataclass(frozen=True, config=STRICT)
 class Lattice:
-    """The values that a rounded column can take: (origin + k * step) * 10^-decimals for whole k."""
+    """The values that a rounded column can take: (origin + k * step) * 10^-decimals for whole k.
+
+    stand_in  whether the column is not rounded: it has repeats, and is spread by so little
+    """
 
     decimals: Annotated[int, Field(ge=-MOST_DECIMALS, le=MOST_DECIMALS)]
     step: Annotated[int, Field(ge=1, le=EXACT)]
     origin: Annotated[int, Field(ge=-EXACT, le=EXACT)]
+    stand_in: bool = False
 
     @property
     def resolution(self) -> float:
@@ -132,7 +136,7 @@ def has_repeats(values: Floats) -> bool:
 
 def stand_in(sd: float) -> Lattice:
     """The lattice for a column that has repeats but no resolution: 1e-5 to 1e-4 standard deviations, from zero."""
-    return Lattice(math.ceil(4 - math.log10(sd)), 1, 0)
+    return Lattice(math.ceil(4 - math.log10(sd)), 1, 0, stand_in=True)
 
 
 def find_spikes(values: Floats, resolution: float, share: float = SHARE) -> tuple[Spike, ...]:

@@ -376,6 +376,9 @@ class Number(ModelledColumn):
         inside = (codes >= least - half) & (codes <= most + half)
         return np.where(inside, np.clip(snapped, least, most), snapped)
 
+    def held(self, codes: Floats) -> Floats:
+        return codes if self.lattice is not None and self.lattice.stand_in and not self.levels else self.snap(codes)
+
     def point(self, draws: Floats, how: Point) -> Floats:
         """The mean is added up draw by draw, so that it does not depend on how many rows there are. Few draws of
         a number have no mode: their median stands for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
+from fractions import Fraction
 from typing import Literal, final
 
 import numpy as np
@@ -14,6 +15,8 @@ from vgi_cli.columns.wording import named
 
 SHOWN = 4
 """Terms of a sum that are written out."""
+MOST_PARTS, MOST_SHOWN = 12, 6
+"""Weights of more characters than the latter are written as fractions, where they are whole parts of one."""
 
 
 @final
@@ -60,6 +63,14 @@ class Relation:
             left = self.constant * np.prod(values[..., rest] ** -weights[rest], -1)
             return np.asarray(left if place == 0 else (left / first) ** (1 / weights[place]))
 
+    def size(self, values: Floats) -> Floats:
+        """[..] how large the terms are from which `solved` computes the first column: rounding errors are a share of
+        that."""
+        weights = np.array(self.weights)
+        if self.how == "sum":
+            return np.asarray(np.abs(values) @ np.abs(weights) + abs(self.constant))
+        return np.maximum(np.abs(self.solved(values, 0, values[..., 0])), np.abs(values[..., 0]))
+
     def words(self, counted: bool = True) -> str:
         """`'cnt' = 'casual' + 'registered'`; `counted`: whether weights and constants say something to a reader, which
         those of dates do not."""
@@ -68,18 +79,15 @@ class Relation:
             return f"'{first}' and the levels of '{others[0]}' go one to one"
         if self.how == "product":
             return f"'{first}' = {self._product}" + ", rounded" * self.rounded
-        same = len(others) == 1 and self.weights[1] == -1 and not self.constant
-        if not counted and not same:
-            return f"'{first}' is a sum of {named('column', others)}"
+        if not counted:
+            return f"'{first}' follows from {named('column', others)}"
         return f"'{first}' = {self._sum}" + ", rounded" * self.rounded
 
     @property
     def _sum(self) -> str:
         """`2 'a' - 'b' + 7`."""
         terms = [(-weight, f"'{name}'") for name, weight in zip(self.names[1:], self.weights[1:], strict=True)]
-        texts = [
-            _signed(weight, name if abs(weight) == 1 else f"{plain(abs(weight))} {name}") for weight, name in terms
-        ]
+        texts = [_signed(weight, f"{_times(abs(weight))}{name}") for weight, name in terms]
         if len(texts) > SHOWN:
             texts = [*texts[: SHOWN - 1], f" + … ({len(texts) - SHOWN + 1} more)"]
         if self.constant:
@@ -97,6 +105,14 @@ class Relation:
             (above if weight < 0 else below).append(f"'{name}'{power}")
         factor = [plain(self.constant)] if self.constant != 1 or not above else []
         return " × ".join([*factor, *above]) + "".join(f" / {one}" for one in below)
+
+
+def _times(weight: float) -> str:
+    """`1.8 `, `1/3 `, nothing of 1."""
+    if weight == 1:
+        return ""
+    simple = Fraction(weight).limit_denominator(MOST_PARTS)
+    return f"{simple if len(plain(weight)) > MOST_SHOWN and float(simple) == weight else plain(weight)} "
 
 
 def _signed(value: float, text: str) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from vgi_cli.columns.base import Point
 from vgi_cli.columns.levelled import Levelled
-from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.deltas import Deltas, record_path
 from vgi_cli.commands.dry_run import ImputePlan
@@ -25,7 +25,8 @@ from vgi_cli.commands.samplers import checked_sampler, make_imputer, parameter_u
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
-from vgi_cli.encoding.relations import keep_relations
+from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Part, Rows, Survey, check_same_data, open_blocks, read, survey
@@ -400,6 +401,19 @@ def _others(point: str, schema: Schema) -> str:
     return f" (of levels{others}: the one drawn most often)"
 
 
+def observed_codes(rows: Rows, schema: Schema) -> Floats:
+    """[N, columns] codes of rows as their table has them, of the columns that have to do with others; of rows that come
+    encoded as far as their encoding tells."""
+    if rows.source is None:
+        return decode(rows.table.x, schema)
+    names = {name for relation in schema.relations for name in relation.names}
+    codes, places = np.zeros((rows.table.N, len(schema.encoded))), rows.places.numpy()
+    for i, column in enumerate(schema.encoded):
+        if column.name in names:
+            codes[:, i] = codes_of(rows.source.table, column)[places]
+    return codes
+
+
 def point_estimate(draws: Floats, point: Point, schema: Schema) -> Floats:
     """[1, N, columns]: the point estimate of each column from draws [m, N, columns]."""
     out = np.empty((1, *draws.shape[1:]))
@@ -494,6 +508,7 @@ class Sampling:
         self.sampler = sampler_of(fitted, request)
         self._imputer: Imputer | None = None
         self._moved: dict[str, int] = {}
+        self._apart = 0
         self.deltas = Deltas(request.delta or (), fitted, self.sampler)
         if not fitted.empty and incomplete == 0:
             checked_sampler(fitted, request)
@@ -556,10 +571,19 @@ class Sampling:
             self.deltas.shift_numbers(draws, rows, noise)
         draws = unpool(draws, schema, self._seed, rows.keys)
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
-        if schema.relations:
-            keep_relations(draws, decode(rows.table.x, schema), missing, schema, self.deltas.columns)
+        self._keep(draws, rows, missing)
         require_finite(draws, missing, schema.layout.columns)
-        return draws if self._request.point is None else point_estimate(draws, cast(Point, self._request.point), schema)
+        if self._request.point is None:
+            return draws
+        draws = point_estimate(draws, cast(Point, self._request.point), schema)
+        self._keep(draws, rows, missing)
+        return draws
+
+    def _keep(self, draws: Floats, rows: Rows, missing: Bools) -> None:
+        """Let draws keep to what holds in every row of the fit."""
+        if self._fitted.schema.relations:
+            observed = observed_codes(rows, self._fitted.schema)
+            self._apart += keep_relations(draws, observed, missing, self._fitted.schema, self.deltas.columns)
 
     def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:
         """[m, N, D] encoded: incomplete rows drawn, complete rows as they are."""
@@ -594,6 +618,10 @@ class Sampling:
         for name, count in self._moved.items():
             fills = "fill was what means" if count == 1 else "fills were what means"
             self._reporter.say(f"column '{name}': {count} {fills} missing (--na-values): the next value was taken")
+        if self._apart:
+            filled = "a filled row does" if self._apart == 1 else f"{self._apart:,} filled rows do"
+            why = "the limits of their columns, or observed cells, are against it"
+            self._reporter.say(f"{filled} not keep to what holds in every row of the fit: {why}")
         self.deltas.say(self._reporter)
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
         report_diagnostics(self.sampler, diagnostics, self._reporter)

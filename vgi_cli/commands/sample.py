@@ -17,7 +17,7 @@ from vgi_cli.commands.requests import SampleRequest
 from vgi_cli.commands.samplers import build_imputer
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.encoder import decode, unpool
-from vgi_cli.encoding.relations import keep_relations
+from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.plan import stream

@@ -115,6 +115,13 @@ def as_number(column: ModelledColumn) -> Number | None:
     return column.number if isinstance(column, Moment) else column if isinstance(column, Number) else None
 
 
+def half_digit(column: ModelledColumn) -> float:
+    """Half of what the last digit of a column of numbers counts, data units; 0 where it is not rounded."""
+    number = as_number(column)
+    lattice = None if number is None else number.lattice
+    return 0.0 if lattice is None or lattice.stand_in else 0.5 * lattice.resolution
+
+
 def unlooked(schema: Schema) -> list[str]:
     """A line for what is not looked for, as there are too many columns."""
     numbers = sum(as_number(column) is not None for column in schema.encoded)
@@ -221,7 +228,7 @@ def _linear(names: Sequence[str], codes: dict[str, Floats]) -> list[Redundant]:
     x = x / np.maximum(np.nanmax(np.abs(x), 0), np.finfo(float).tiny)  # squares of the greatest numbers overflow
     seen = ~np.isnan(x)
     lines = _lines(names, x, seen)
-    taken = {line.name for line in lines}
+    taken = {line.name for line in lines if line.exact}
     kept = [i for i, name in enumerate(names) if name not in taken]
     whole = np.flatnonzero(seen[:, kept].all(1))
     if len(whole) < max(FEWEST, 2 * len(kept)):
@@ -266,7 +273,7 @@ def _of_several(names: Sequence[str], z: Floats) -> list[Redundant]:
             weights = np.linalg.lstsq(z[:, kept], z[:, later], rcond=None)[0]
             parts = [names[i] for i, weight in zip(kept, weights, strict=True) if abs(weight) > WEIGHT]
             found.append(Redundant(name, tuple(parts), "sum", size <= EXACT))
-        elif size > 0:
+        if size > (EXACT if len(kept) > 1 else 0):
             basis[:, len(kept)] = left / np.linalg.norm(left)
             kept.append(later)
     return found
@@ -284,7 +291,7 @@ def _pursued(names: Sequence[str], x: Floats) -> list[Redundant]:
             if len(parts) > 1 and size <= NEAR
         ]
         found += own
-        if not own:
+        if not any(one.exact for one in own):
             kept.append(later)
     return found
 

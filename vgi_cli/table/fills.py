@@ -71,7 +71,7 @@ class Holes:
         """[n] codes of the fills of one draw [N, columns], as the column can hold them."""
         if isinstance(self.column, ConstantColumn):
             return np.full(len(self.rows), self.column.code)
-        return self.column.snap(draw[self.rows, self.d])
+        return self.column.held(draw[self.rows, self.d])
 
     def texts(self, draw: Floats, delimiter: str) -> list[bytes]:
         """[n] raw cells of one draw [N, D], for a text with that delimiter."""
@@ -117,7 +117,7 @@ def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
         rows = np.flatnonzero(table.missing(column.name))
         fills = draws[:, rows, d]
         refused = partial(_is_token, tokens, column, table.precision(column.name))
-        written = column.snap(fills)  # which moves a value that is on no lattice, such as the end of a gap
+        written = column.held(fills)  # which moves a value that is on no lattice, such as the end of a gap
         coded, unlike = refused(written), written != fills
         fills = np.where(coded, written, fills)
         coded[unlike] |= refused(fills[unlike])

@@ -1,0 +1,247 @@
+"""Fills keep to the relations between columns.
+
+A model knows a total and its parts as numbers that go together closely, and draws them so: nearly. Where the cells that
+are observed say exactly what a missing one is, or drawn cells of a row are to go together exactly, this computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.relations import Relation
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.redundant import as_number, half_digit
+from vgi_cli.encoding.relations import FLOAT, coded, departing
+
+WITHIN = 1e-6
+"""Share of a column's resolution by which what is computed may be off a value of it."""
+MOST = 200
+"""Relations, those included that follow from two others."""
+GONE = 1e-9
+"""A weight of this share of the others is none: the column has dropped out."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """The columns of a relation in the rows of a table.
+
+    columns  by their place in the relation
+    places   of each among the columns that are modelled
+    half     what the first one may be off
+    tried    [N] rows in which it could not say what its only unknown cell is
+    """
+
+    relation: Relation
+    columns: Sequence[ModelledColumn]
+    places: Ints
+    half: float
+    tried: Bools = field(repr=False)
+
+
+def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: Collection[str] = ()) -> int:
+    """Let the fills keep to the relations of their columns, in place. In how many rows of all draws some fill could
+    not.
+
+    draws     [m, N, columns] codes of completed rows
+    observed  [N, columns] codes of the same rows, exact where a cell is observed
+    missing   [N, columns]
+    but       columns whose relations are left alone
+
+    A hole that the other cells of its relation determine gets what they say; so does one that two sums determine
+    together. Where several cells of a relation are missing, all but one stay as they were drawn and the last one is
+    computed: the rounded one, else the first of those that can take what is left, by the size of their share in a sum.
+    Where none can, the next ones move to the end of their limits as well; a factor is as near to what it should be as
+    its digits go. Exact relations come before rounded ones, and of these the finer ones first. A row whose cells cannot
+    go together within the limits of the columns stays as it was drawn.
+    """
+    at = {name: i for i, name in enumerate(schema.modelled)}
+    own = [one for one in schema.relations if not set(one.names) & set(but)]
+    if not own or not missing.any():
+        return 0
+
+    def cells(relations: Sequence[Relation]) -> list[_Cells]:
+        made = []
+        for one in relations:
+            columns, places = [schema.encoded[at[name]] for name in one.names], np.array([at[n] for n in one.names])
+            half = half_digit(columns[0]) if one.rounded else 0.0
+            made.append(_Cells(one, columns, places, half, np.zeros(len(missing), bool)))
+        return sorted(made, key=lambda one: one.half / one.columns[0].deviation)
+
+    told = cells(own)
+    every = [*told, *cells(_following([one for one in own if one.how == "sum" and not one.rounded]))]
+    exact = [one for one in every if not one.half]
+    rounded = [one for one in every if one.half]
+    known = ~missing
+    while True:
+        while any(_determine(draws, observed, missing, known, one) for one in (*exact, *rounded)):
+            pass
+        left = next((one for one in told if (~known[:, one.places]).any()), None)
+        if left is None:
+            return _apart(draws, observed, missing, told)
+        _settle(draws, observed, missing, known, left)
+
+
+def _following(sums: Sequence[Relation]) -> list[Relation]:
+    """The sums that follow from two others which have several columns in common, one of which drops out."""
+    found = {_key(one): one for one in sums}
+    for _ in range(2):
+        for a in list(found.values()):
+            for b in list(found.values()):
+                common = set(a.names) & set(b.names)
+                for name in sorted(common) if a is not b and len(common) > 1 else ():
+                    one = _without(a, b, name)
+                    if one is not None and len(found) < MOST:
+                        found.setdefault(_key(one), one)
+    return list(found.values())[len(sums) :]
+
+
+def _key(one: Relation) -> tuple[tuple[str, float], ...]:
+    """What a sum says, whichever its first column."""
+    weights = sorted(zip(one.names, one.weights, strict=True))
+    return tuple((name, round(weight / weights[0][1], 9)) for name, weight in weights)
+
+
+def _without(a: Relation, b: Relation, name: str) -> Relation | None:
+    """The difference of two sums in which a column drops out; None where fewer than two are left."""
+    first, second = (dict(zip(one.names, one.weights, strict=True)) for one in (a, b))
+    share = first[name] / second[name]
+    weights = {each: first.get(each, 0.0) - share * second.get(each, 0.0) for each in {**first, **second}}
+    size = max(abs(weight) for weight in weights.values())
+    weights = {each: weight for each, weight in weights.items() if abs(weight) > GONE * size and each != name}
+    if len(weights) < 2:
+        return None
+    lead = next(iter(weights.values()))
+    constant = (a.constant - share * b.constant) / lead
+    return Relation(names=tuple(weights), weights=tuple(w / lead for w in weights.values()), constant=constant)
+
+
+def _values(draws: Floats, observed: Floats, missing: Bools, rows: Ints, places: Ints) -> Floats:
+    """[m, rows, places] codes, observed ones as they are."""
+    some = np.ix_(rows, places)
+    return np.where(missing[some], draws[:, some[0], some[1]], observed[some])
+
+
+def _determine(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells: _Cells) -> bool:
+    """Compute the cells that are the only unknown ones of a relation; they are known then, where every draw could be
+    computed. Whether there were any."""
+    unknown = ~known[:, cells.places]
+    single = (unknown.sum(1) == 1) & ~cells.tried
+    for place, j in enumerate(cells.places):
+        rows = np.flatnonzero(single & unknown[:, place])
+        if len(rows):
+            values = _values(draws, observed, missing, rows, cells.places)
+            value, able = _computed(cells, place, values)
+            draws[:, rows, j] = np.where(able, value, values[..., place])
+            known[rows, j] = able.all(0)
+    cells.tried[single] = True
+    return bool(single.any())
+
+
+def _settle(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells: _Cells) -> None:
+    """Let the cells of a relation go together in the rows in which several are unknown; they are known then."""
+    rows = np.flatnonzero((~known[:, cells.places]).any(1))
+    free = ~known[np.ix_(rows, cells.places)]
+    before = _values(draws, observed, missing, rows, cells.places)
+    values, done, order = before.copy(), np.zeros(before.shape[:2], bool), _order(cells)
+    for place in order:
+        value, able = _computed(cells, place, values)
+        moved = free[:, place] & ~done & able
+        values[..., place] = np.where(moved, value, values[..., place])
+        done |= moved
+    if cells.relation.how != "levels":
+        _approach(values, free, done, cells)
+    after = np.where(done[..., None], values, before)
+    for place, j in enumerate(cells.places):
+        own = free[:, place]
+        draws[:, rows[own], j] = after[:, own, place]
+    known[np.ix_(rows, cells.places)] = True
+
+
+def _approach(values: Floats, free: Bools, done: Bools, cells: _Cells) -> None:
+    """Where cells do not go together yet (not `done` [m, rows]), move those that are `free` [rows, columns] to the ends
+    of their limits, or a factor as near to what it should be as its digits go; values [m, rows, columns] and `done` are
+    changed in place."""
+    order, product = _order(cells), cells.relation.how == "product"
+    lead = np.array(order)[free[:, order].argmax(1)]
+    for place in (*order, *order) if product else order:  # again, since another factor may have left 0
+        column, computed = cells.columns[place], cells.relation.solved(values, place, values[..., 0])
+        nearest = _clipped(column, computed)
+        moved = free[:, place] & ~done & np.isfinite(computed)
+        values[..., place] = np.where(moved, nearest, values[..., place])
+        near = np.abs(nearest - computed) <= max(half_digit(column) * (1 + WITHIN), WITHIN * column.deviation)
+        done |= moved & near & ((lead == place) | (not product))
+
+
+def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[_Cells]) -> int:
+    """In how many rows of all draws a fill departs from a relation."""
+    apart = np.zeros(draws.shape[:2], bool)
+    for one in told:
+        rows = np.flatnonzero(missing[:, one.places].any(1))
+        values = _values(draws, observed, missing, rows, one.places)
+        apart[:, rows] |= departing(one.relation, values, one.half)
+    return int(apart.sum())
+
+
+def _order(cells: _Cells) -> list[int]:
+    """The places of a relation in the order in which their cells are asked to take what is left: what is rounded, or
+    a product, before all others; of a sum those that vary most, of a product those with the finest digits."""
+    places, columns = range(len(cells.places)), cells.columns
+    if cells.relation.how == "levels":
+        return list(places)
+    if cells.relation.how == "product":
+        return sorted(places, key=lambda place: (place > 0, half_digit(columns[place]) / columns[place].deviation))
+    shares = [abs(weight) * column.deviation for weight, column in zip(cells.relation.weights, columns, strict=True)]
+    return sorted(places, key=lambda place: (cells.relation.rounded and place > 0, -shares[place], place))
+
+
+def _computed(cells: _Cells, place: int, values: Floats) -> tuple[Floats, Bools]:
+    """What the other cells of values [m, n, columns] say of the one at `place` [m, n], and whether its column admits
+    it. Of a cell whose rounded sum is known the nearest value to the one that it has."""
+    relation, column, first = cells.relation, cells.columns[place], values[..., 0]
+    if relation.how == "levels":
+        codes = coded(relation)
+        if place == 0:
+            code = codes[values[..., 1].astype(int)]
+            return code, ~np.isnan(code)
+        away = np.abs(first[..., None] - codes)
+        level = np.nanargmin(away, -1)
+        return level.astype(np.float64), np.nanmin(away, -1) <= WITHIN * cells.columns[0].deviation
+    computed = relation.solved(values, place, first)
+    noise = FLOAT * relation.size(values) / abs(relation.weights[place] if relation.how == "sum" else 1.0)
+    if relation.how == "product":
+        noise = FLOAT * np.abs(computed)
+    if place == 0 or not relation.rounded:
+        half = cells.half if place == 0 else 0.0
+        return _within(column, computed, computed - half, computed + half, noise)
+    least = 0.0 if relation.how == "product" else -np.inf
+    ends = [relation.solved(values, place, np.maximum(first + side * cells.half, least)) for side in (-1, 1)]
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    value, able = _within(column, computed, low, high, noise)
+    nearest, as_well = _within(column, np.clip(values[..., place], low, high), low, high, noise)
+    return np.where(as_well, nearest, value), able | as_well
+
+
+def _within(column: ModelledColumn, values: Floats, low: Floats, high: Floats, noise: Floats) -> tuple[Floats, Bools]:
+    """Values as their column holds them, and which of them it admits: within its limits, and from low to high, up to
+    the `noise` of arithmetic."""
+    number = as_number(column)
+    if number is None:
+        return values, np.isfinite(values)
+    finite, (least, most) = np.isfinite(values), number.ends
+    noise = np.where(finite, np.maximum(noise, WITHIN * (number.resolution or 0.0)), 0.0)
+    held = column.held(np.where(finite, values, number.low))
+    able = finite & (held >= low - noise) & (held <= high + noise) & (held >= least - noise) & (held <= most + noise)
+    return np.clip(held, least, most), able
+
+
+def _clipped(column: ModelledColumn, values: Floats) -> Floats:
+    """Values as their column holds them, and within its limits; anything where they are not finite."""
+    number = as_number(column)
+    if number is None:
+        return values
+    return column.held(np.clip(np.where(np.isfinite(values), values, number.low), *number.ends))
