@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import vgi_cli
 from tests.clocks import ticking
 from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable
+from vgi_cli.errors import VgiWarning
 from vgi_cli.fitting import contest
 from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
 from vgi_cli.methods.em.sizing import Candidate as Sized
@@ -276,6 +278,17 @@ def test_what_is_said_and_reported(tmp_path: Path) -> None:
     report = run.evaluate(frame)
     assert report["contest"] == league
     assert "contest.json" in run.manifest["files"]
+
+
+@pytest.mark.usefixtures("two_folds")
+def test_columns_that_say_nothing_of_each_other_are_said_to(tmp_path: Path) -> None:
+    line = "no model fills hidden cells better than each column alone would: they say little of each other"
+    for frame, correlation in ((normal(60, 0, 0.0), 0), (normal(60, 0), 0.9)):
+        said: list[str] = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", VgiWarning)
+            fit(holes(frame, 0.2, 1), tmp_path / f"run{correlation}", say=said.append)
+        assert any(line in one for one in said) == (correlation == 0)
 
 
 @pytest.mark.usefixtures("two_folds")

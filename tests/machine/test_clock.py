@@ -281,7 +281,7 @@ def test_a_limit_that_is_over_at_once_leaves_nothing(vgi: Vgi) -> None:
         done = vgi("fit", "data.csv", *flags, "--time-limit", "0.001", "--out", "run")
         assert done.code == 1 and done.out == "" and not Path("run").exists()
         assert done.error == (
-            "stopped before training began: the time limit of 0.001 s was over before the table had been read; "
+            "stopped before training began: the time limit of 0.001 s was over once the table had been read; "
             "nothing was kept"
         )
         assert done.hint == "give it more time, or fewer rows"

@@ -60,6 +60,7 @@ class CellSource(Protocol):
 
     label: str
     in_memory: bool
+    decimal: str
 
     @abstractmethod
     def missing(self, name: str, /) -> Bools: ...
@@ -99,10 +100,12 @@ class Cells:
     name       of the column
     label      of the table, for messages
     in_memory  whether the table was handed over in memory, where no flag says what its cells mean
+    decimal    the mark before the decimals of its numbers
     """
 
     def __init__(self, table: CellSource, name: str) -> None:
         self.name, self.label, self.in_memory, self._table = name, table.label, table.in_memory, table
+        self.decimal = table.decimal
 
     @property
     def missing(self) -> Bools:

@@ -52,7 +52,7 @@ from vgi_cli.columns.lattice import (
 from vgi_cli.columns.levelled import codes_with_zeros
 from vgi_cli.columns.numerals import NUMERIC_SHARE, Bools, Floats, plain, write_numbers, write_significant
 from vgi_cli.columns.scale import LinearCodec, Scale, codec, fit_scale
-from vgi_cli.columns.wording import example, kind_flag, missing_hint, token_hint, typed
+from vgi_cli.columns.wording import example, kind_flag, missing_hint, number_hint, token_hint, typed
 from vgi_cli.errors import InputError, UsageError
 
 COARSE = 1e-3
@@ -438,7 +438,7 @@ class Number(ModelledColumn):
             Finding(
                 texts,
                 lambda what, _: f"column '{name}' is numeric in the fit but holds {what}",
-                f"{missing_hint(cells, texts)}; {carry}" if texts.any() else "",
+                f"{number_hint(cells, texts)}; {carry}" if texts.any() else "",
             ),
             Finding(infinite, lambda what, _: f"column '{name}' holds an infinity: {what}", hint(infinite)),
             Finding(

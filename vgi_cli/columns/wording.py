@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -19,6 +20,18 @@ EVERYWHERE = frozenset({"n/a", "na", "n.a.", "#n/a", "nan", "null", "none", "nil
 """Texts that mean missing in every column, as those do that are signs alone (`?`); others may be an answer in one."""
 REPLACED = "replace such cells by None or NaN"
 """What makes cells of a table in memory missing: flags say how files are read."""
+
+WRITTEN = re.compile(
+    r"[+-]?(?:"
+    r"(?:0|[1-9]\d*),\d+"  # decimal comma
+    r"|[1-9]\d{0,2}(?:[,_' ]\d{3})+(?:\.\d+)?"  # thousands apart
+    r"|[1-9]\d{0,2}(?:[. ']\d{3})+,\d+"
+    r"|[$€£¥] ?(?:0|[1-9]\d*|[1-9]\d{0,2}(?:[,_' ]\d{3})+)(?:\.\d+)?"
+    r"|(?:0|[1-9]\d*|[1-9]\d{0,2}(?:[.,_' ]\d{3})+)(?:[.,]\d+)? ?[%$€£¥]"
+    r")"
+)
+"""What a person reads as a number, and is not written as one here."""
+COMMA = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:,\d+)?")
 
 
 def example(cells: Cells, which: Bools) -> str:
@@ -54,7 +67,23 @@ def token_hint(cells: Cells, which: Bools, fitted: bool = False) -> str:
     row = int(np.flatnonzero(which)[0])
     if cells.numbers.padded[row]:
         return f"a leading zero makes a code, not a number: {carry}"
-    return f"{missing_hint(cells, which)}, or {carry}"
+    return f"{number_hint(cells, which)}, or {carry}"
+
+
+def number_hint(cells: Cells, which: Bools) -> str:
+    """What to do about the first of the cells among numbers: to write it plainly, where a person reads one, or to
+    let it mean missing."""
+    text = _short(cells, int(np.flatnonzero(which)[0])).strip()
+    if WRITTEN.fullmatch(text) is None:
+        return missing_hint(cells, which)
+    comma = COMMA.fullmatch(text) is not None and cells.decimal == "." and not cells.in_memory
+    return "`--decimal ,` where the comma is the decimal mark; else " * comma + plain_number(cells.decimal)
+
+
+def plain_number(decimal: str) -> str:
+    """How to write numbers, in words; `decimal`: the mark before their decimals."""
+    other = "dots" if decimal == "," else "commas"
+    return f"write 1234{decimal}5, without {other}, blanks or units"
 
 
 def missing_hint(cells: Cells, which: Bools) -> str:

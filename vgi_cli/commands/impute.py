@@ -476,7 +476,8 @@ class Watch:
         def tell(share: float) -> None:
             if self._over():
                 raise OutOfTime
-            self._stage((self.done + share * rows) / max(self.count, 1), self.done, self.count)
+            done = self.done + share * rows
+            self._stage(done / max(self.count, 1), int(done), self.count)
 
         tell(0.0)
         return tell

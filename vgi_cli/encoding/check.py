@@ -83,7 +83,8 @@ class Check:
         lacking = [name for name in schema.modelled if name not in names]
         if lacking:
             hint = "the fit needs every modelled column; a column may be empty"
-            close = closest(lacking[0], [name for name in names if name not in schema.modelled])
+            known = {column.name for column in schema.columns}
+            close = closest(lacking[0], [name for name in names if name not in known])
             if close is not None:
                 hint = f"rename '{close}' to '{lacking[0]}'?"
             raise InputError(f"{label}: lacks the fitted {named('column', lacking)}", hint)

@@ -16,11 +16,11 @@ from vgi_cli.columns.lattice import lying_on
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
-from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named
+from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named, plain_number
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
-from vgi_cli.encoding.suspects import looks_written, plain_number, suspects
+from vgi_cli.encoding.suspects import looks_written, suspects
 from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import looks_like_data

@@ -18,17 +18,20 @@ from vgi_cli.columns.base import Carried, Cells, Column
 from vgi_cli.columns.datetime import Moment, doubt
 from vgi_cli.columns.levelled import MOST, Levelled, few, sentences
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Floats, plain
+from vgi_cli.columns.numerals import NUMBER, Floats, plain
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import (
+    COMMA,
+    WRITTEN,
     are,
     capped,
     example,
     first_cell,
     kind_flag,
     made_missing,
-    missing_hint,
     named,
+    number_hint,
+    plain_number,
     typed,
 )
 from vgi_cli.table.base import Table
@@ -37,18 +40,8 @@ TEXT_SHARE = 0.5
 """From this share of numbers on, a column that is carried as text is worth a line."""
 WRITTEN_SHARE = 0.9
 """From this share of cells that a person would read as numbers on, so is a column without plain ones."""
-WRITTEN = re.compile(
-    r"[+-]?(?:"
-    r"(?:0|[1-9]\d*),\d+"  # decimal comma
-    r"|[1-9]\d{0,2}(?:[,_' ]\d{3})+(?:\.\d+)?"  # thousands apart
-    r"|[1-9]\d{0,2}(?:[. ']\d{3})+,\d+"
-    r"|[$€£¥] ?(?:0|[1-9]\d*|[1-9]\d{0,2}(?:[,_' ]\d{3})+)(?:\.\d+)?"
-    r"|(?:0|[1-9]\d*|[1-9]\d{0,2}(?:[.,_' ]\d{3})+)(?:[.,]\d+)? ?[%$€£¥]"
-    r")"
-)
 UNIT = re.compile(r"[+-]?\d[\d.,_' ]*?\s?([^\W\d_]{1,6}(?:[/²³][^\W\d_]{0,4})?)")
 """A number and its unit: `180 cm`, `5km/h`."""
-COMMA = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:,\d+)?")
 LOOKED_AT = 1000
 """Cells of a text column that are looked at for numbers that are written otherwise."""
 
@@ -122,7 +115,9 @@ def looks_written(cells: Cells, *, units: bool) -> bool:
         return False
     first = [str(text).strip() for text in cells.texts(np.flatnonzero(~cells.missing)[:LOOKED_AT])]
     texts = [text for text in first if text.casefold() not in UNKNOWN]
-    if sum(WRITTEN.fullmatch(text) is not None for text in texts) >= max(1, WRITTEN_SHARE * len(texts)):
+    written = [WRITTEN.fullmatch(text) is not None for text in texts]
+    plainly = [re.match(NUMBER, text) is not None for text in texts]
+    if any(written) and sum(written) + sum(plainly) >= WRITTEN_SHARE * len(texts):
         return True
     found = Counter(match[1] for text in texts if units and (match := UNIT.fullmatch(text)))
     return bool(found) and found.most_common(1)[0][1] >= WRITTEN_SHARE * len(texts)
@@ -132,12 +127,6 @@ def _commas(cells: Cells) -> bool:
     """Whether the first cells of a text column may all be numbers with a decimal comma."""
     texts = cells.texts(np.flatnonzero(~cells.missing)[:LOOKED_AT])
     return all(COMMA.fullmatch(str(text).strip()) for text in texts)
-
-
-def plain_number(decimal: str) -> str:
-    """How to write numbers, in words; `decimal`: the mark before their decimals."""
-    other = "dots" if decimal == "," else "commas"
-    return f"write 1234{decimal}5, without {other}, blanks or units"
 
 
 def _text(cells: Cells, alone: bool, decimal: str) -> str | None:
@@ -155,12 +144,12 @@ def _text(cells: Cells, alone: bool, decimal: str) -> str | None:
         return f"{carried}: all its cells are numbers (`{kind_flag(name, 'numeric')}`)" if cells.typed else None
     if share >= TEXT_SHARE:
         wrong = observed & ~numbers.number
-        also = f"but also {example(cells, wrong)}: {missing_hint(cells, wrong)}"
+        also = f"but also {example(cells, wrong)}: {number_hint(cells, wrong)}"
         return f"{carried}: {share:.0%} of its cells are numbers, {also}"
     if looks_written(cells, units=alone):
-        first = first_cell(cells, observed)
+        wrong = observed & ~numbers.number
         comma = "`--decimal ,` where the comma is the decimal mark; " if _commas(cells) else ""
-        return f"{carried}: {first} is no plain number ({comma}{plain_number(decimal)})"
+        return f"{carried}: {first_cell(cells, wrong)} is no plain number ({comma}{plain_number(decimal)})"
     return _many(cells) if alone else None
 
 

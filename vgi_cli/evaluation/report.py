@@ -188,7 +188,7 @@ def _loglik_table(loglik: Mapping[str, Any]) -> list[str]:
 
 
 _ESTIMATORS = {
-    "exact": "exact",
+    "exact": "exact{rounded}",
     "annealed": "annealed importance sampling, {particles} particles a row: low on average",
     "iwae": "importance-weighted bound, {particles} draws of the latents a row: low on average",
 }
@@ -231,7 +231,8 @@ def measures(columns: Sequence[ModelledColumn]) -> dict[str, list[str]]:
 
 
 def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
-    lines = ["- " + _ESTIMATORS[loglik["estimator"]].format(**loglik)]
+    rounded = " but for rounded columns" if "dequantisation_draws" in loglik else ""
+    lines = ["- " + _ESTIMATORS[loglik["estimator"]].format(rounded=rounded, **loglik)]
     if loglik["estimator"] != "exact":
         if "ess" in loglik:
             lines.append(f"- mean effective sample size {loglik['ess']:.1f}")
@@ -255,11 +256,14 @@ def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
         lines.append(f"- the encoder was fine-tuned to these rows for {epochs}, the decoder frozen")
     if "simulated" in loglik:
         s = loglik["simulated"]
-        lines.append(f"- {s['rows']} rows simulated from the model, encoded: {s['lower']:.4f} to {s['upper']:.4f}")
+        between = f"between {s['lower']:.4f} and {s['upper']:.4f} nats a row"
+        lines.append(f"- how sure that is: of {s['rows']} rows simulated from the model it lies {between} (encoded)")
     if "dequantisation_draws" in loglik:
-        lines.append(f"- rounded columns: dequantised density, {loglik['dequantisation_draws']} draws (biased low)")
+        draws = loglik["dequantisation_draws"]
+        lines.append(f"- rounded columns: the mean density of {draws} places within the rounding (biased low)")
     if "rows_left_out" in loglik:
-        lines.append(f"- {loglik['rows_left_out']} fully missing rows are left out")
+        count = loglik["rows_left_out"]
+        lines.append(f"- {count} fully missing {'row is' if count == 1 else 'rows are'} left out")
     if "warning" in loglik:
         lines.append(f"- **warning**: {loglik['warning']}")
     return lines

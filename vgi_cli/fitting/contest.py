@@ -546,6 +546,10 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     )
     for line in league.lines():
         work.reporter.say(line)
+    if min(float(scores.cells.mean()) for _, scores in league.entries) >= 1:
+        work.reporter.warn(
+            "no model fills hidden cells better than each column alone would: they say little of each other"
+        )
     winner = league.entries[league.winner][0]
     members = average(league, len(used))
     if len(members) > 1:

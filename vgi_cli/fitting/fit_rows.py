@@ -128,7 +128,7 @@ def fit_rows(
     check_kinds(recipe, rows.table.layout)
     trees.settled(recipe, rows.table)  # refuses at once what cannot be
     won = None
-    require_time(work.limit, "the table had been read")
+    require_time(work.limit, "once the table had been read")
     if undecided and contest.wanted(recipe, rows.table):
         won = contest.hold(recipe, rows, held, said, _alone, work)
     if won is not None:
@@ -151,7 +151,7 @@ def fit_rows(
     recipe.method.algorithm.check_table(train.table)
     _warn_of_pairs(train.table, reporter)
     reporter.plan(stages(recipe, train))
-    require_time(work.limit, "a model had been chosen")
+    require_time(work.limit, "before a model had been chosen")
     size = model_size(recipe, train.table, work)
     open_size = won is not None or recipe.model.settings.get("components") is None
     recipe = components.in_full(trees.settled_dependence(recipe.with_model(**size), train.table))
@@ -167,7 +167,7 @@ def fit_rows(
     recipe = _agreed(recipe, work.ranks)
     league = None if won is None else won.league
     job, state = start(Job(recipe, train, held, device, work, planned, league, schemas, chains))
-    require_time(work.limit, "training could begin")
+    require_time(work.limit, "before training could begin")
     if planned is not None:
         reporter.say(f"the time limit leaves room for about {state.epochs} of {planned} epochs")
     job = replace(job, recipe=job.recipe.replace(epochs=state.epochs))
@@ -202,7 +202,7 @@ def resume_rows(
     """Go on with a fit of the same rows by the recipe of its run; `again` opens the run to write to it."""
     recipe, layout = choose_blocks(recipe, rows.table, work.reporter)
     train, held = training_and_held(recipe, rows.with_layout(layout), held)
-    require_time(work.limit, "the table had been read")
+    require_time(work.limit, "once the table had been read")
     device = work.ranks.device(resolve_device(recipe.device, "device"))
     job, state = start(Job(recipe, train, held, device, work))
     with again() as run:
@@ -265,7 +265,7 @@ def require_time(limit: TimeLimit, moment: str) -> None:
     """TimeUp where the time is over before anything was trained."""
     if limit.over():
         raise TimeUp(
-            f"stopped before training began: {limit.words()} was over before {moment}; nothing was kept",
+            f"stopped before training began: {limit.words()} was over {moment}; nothing was kept",
             "give it more time, or fewer rows",
         )
 

@@ -81,7 +81,7 @@ class Estimates:
         if len(at) > 1:
             raise InputError(
                 "a test of several terms needs their covariances, and only standard errors are given",
-                "add columns cov:TERM to the table, or give covariances=",
+                "add columns cov:TERM to the table (in Python: covariances=)",
             )
         return self.values[:, at], self.variances[:, at, None]
 

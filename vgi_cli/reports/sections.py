@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vgi_cli.columns.wording import are
 from vgi_cli.reports import drawing
 from vgi_cli.reports.values import ColumnNumbers, Hidden, Level, Reported, Tipping, Verdict
 from vgi_cli.reports.verdicts import NOMINAL, worst_first
@@ -96,6 +97,10 @@ def number(value: float | int | None, digits: int = 3) -> str:
         return f"{value:,}"
     long = min(10**digits - 0.5, 1e4) <= abs(value) < 1e15  # where %g would write 6.1e+02 for 613
     return f"{value:,.0f}" if long else f"{value:.{digits}g}"
+
+
+def _counted(count: int) -> str:
+    return "1 column" if count == 1 else f"{count:,} columns"
 
 
 def percent(value: float | None) -> str:
@@ -248,7 +253,7 @@ def _missingness(drawer: _Drawer) -> Part:
     if table.missing or holes:
         alt = f"missing: {table.missing:,} of {table.cells:,} cells; {table.complete_rows:,} rows are complete"
         if carried:
-            alt += f"; and {holes:,} cells of {len(carried)} columns that are carried"
+            alt += f"; and {holes:,} cells of {_counted(len(carried))} that {are(carried)} carried"
         caption = (
             "Rows from top to bottom, columns from left to right; painted cells are missing. Scattered specks are "
             "fine. Bad: solid blocks, where the rows that could teach a column are all alike or all elsewhere."
@@ -274,7 +279,7 @@ def _missingness(drawer: _Drawer) -> Part:
     if carried:
         lines = [[column.name, column.kind, number(column.missing)] for column in table.carried]
         grid = Grid("Carried, not modelled", ["column", "kind", "missing"], lines)
-        more.append((f"{len(lines)} columns that are carried, not modelled", grid))
+        more.append((f"{_counted(len(lines))} that {are(lines)} carried, not modelled", grid))
     return Part(drawer.verdicts("missingness"), figures=figures, grids=grids, more=more)
 
 
@@ -476,7 +481,7 @@ def _scores(
         f"Scores of cells {which} (less is better), and the share in intervals that should hold {NOMINAL:.0%}: of few "
         "cells a rough number."
     )
-    return [figure, *covered], [(f"Scores of {len(rows)} columns, cells {which}", Grid(caption, head, rows))]
+    return [figure, *covered], [(f"Scores of {_counted(len(rows))}, cells {which}", Grid(caption, head, rows))]
 
 
 def _intervals(drawer: _Drawer, told: Sequence[tuple[str, Hidden]], which: str) -> list[Figure]:

@@ -121,7 +121,7 @@ class Redrawing(NamedTuple):
 class EmState(State):
     """Parameters, the last objective and how far the fit came: EM has no other memory, but within an iteration on many
     rows what it has summed of them (`begun`), and the cells that it has drawn anew (`rounds`: how often). `step`: one
-    EM step."""
+    EM step. `gain`: of the last iteration, nats a row; None before it."""
 
     def __init__(
         self,
@@ -141,6 +141,7 @@ class EmState(State):
         self.epochs = config.epochs
         self.objective = torch.full((), -torch.inf, dtype=torch.float64)
         self.converged = False
+        self.gain: float | None = None
         self.nearness = Nearness(self.tolerance)
         self.begun = NOT_BEGUN
         self.redrawing = redrawing
@@ -246,6 +247,7 @@ def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
             raise StepFailed("the objective is no longer finite")
         gain = ((value.objective - state.objective) / rows).item()
         state.nearness.add(gain)
+        state.gain = gain
         state.converged = gain < (max(ROUGH, state.tolerance) if state.rounds_to_come else state.tolerance)
         state.objective = value.objective
         state.epoch += 1
@@ -322,7 +324,10 @@ def warning(state: EmState, metrics: Mapping[str, Any]) -> str | None:
     if state.converged or state.epoch < state.epochs:
         return None
     count = f"{state.epoch} iteration{'s' * (state.epoch > 1)}"
-    return f"the fit has not converged after {count}: --resume with a larger --epochs goes on"
+    last = ""
+    if state.gain is not None and math.isfinite(state.gain):
+        last = f"the last one gained {state.gain:.1g} nats a row, {state.tolerance:.1g} would be the end; "
+    return f"the fit has not converged after {count}: {last}--resume with a larger --epochs goes on"
 
 
 METHOD = Method(Config=EmConfig, init=init, run=run, warning=warning)
