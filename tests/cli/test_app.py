@@ -168,6 +168,15 @@ def test_command_lines_that_cannot_be_parsed(vgi: Vgi, arguments: list[str], err
     assert done.hint.startswith(hint)
 
 
+def test_a_run_without_its_flag_is_recognised(vgi: Vgi) -> None:
+    Path("my run").mkdir()
+    Path("my run/manifest.json").write_text("{}")
+    for arguments in (["impute", "my run"], ["evaluate", "my run", "t.csv"], ["evaluate", "t.csv", "my run"]):
+        done = vgi(*arguments)
+        assert (done.code, done.error) == (2, "missing option '--checkpoint'")
+        assert done.hint == "did you mean `--checkpoint 'my run'`?"
+
+
 def test_a_value_of_the_wrong_type_names_the_flag(vgi: Vgi) -> None:
     done = vgi("fit", "a.csv", "--seed", "one")
     assert done.code == 2 and done.error == "invalid value for '--seed': expected a whole number"

@@ -335,7 +335,10 @@ def test_resume_where_nothing_is_starts_at_the_beginning(vgi: Vgi, data: Path) -
     assert done.code == 0 and "nothing was fitted in run yet: the fit starts at the beginning" in done.err
     assert RunFolder.open(Path("run")).finished
     done = vgi("fit", "--out", "none", "--resume")
-    assert (done.code, done.error) == (2, "--resume: nothing was fitted in none yet") and not Path("none").exists()
+    assert (done.code, done.error) == (2, "--resume: there is no none") and not Path("none").exists()
+    assert done.hint == "name the table too, to begin a fit there"
+    done = vgi("fit", "--out", "rum", "--resume")
+    assert (done.code, done.hint) == (2, "did you mean 'run', or name the table too, to begin a fit there")
 
 
 def test_finetune_makes_a_complete_run(vgi: Vgi, data: Path) -> None:

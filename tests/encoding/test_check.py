@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.table.helpers import from_text, save
-from vgi_cli.encoding.check import Holes
+from vgi_cli.encoding.check import Holes, check
 from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.errors import InputError
+from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
 
 TEXT = "id,a,b,c,flag,note,none\n1,1.5,,7,true,x,\n,,2.5,NA,,,\n3,3.5,4.5,7,false,,\n"
@@ -62,3 +65,11 @@ def test_no_line_without_such_holes() -> None:
     table = from_text("a,t\n1,x\n,y\n3,z\n")
     schema, notes = infer_schema(table)
     assert Holes(schema).add(table).notes() == [] and not any("will stay" in note for note in notes)
+
+
+def test_of_a_table_in_memory_the_hint_names_what_python_takes() -> None:
+    fitted = from_frame(pd.DataFrame({"c": list("abab" * 5), "x": range(20)}))
+    schema, _ = infer_schema(fitted)
+    with pytest.raises(InputError) as refused:
+        check(from_frame(pd.DataFrame({"c": ["a", "new"], "x": [1, 2]})), schema)
+    assert refused.value.hint == "`unseen='missing'` fills such cells, `unseen='carry'` leaves them as they are"

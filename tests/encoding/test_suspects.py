@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.table.helpers import save
-from vgi_cli.columns.wording import kind_flag, token_flag, typed
+from vgi_cli.columns.wording import WRITTEN, kind_flag, token_flag, typed
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.encoding.suspects import WRITTEN, far_values, negative_codes
+from vgi_cli.encoding.suspects import far_values, negative_codes
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.reader import read_table
@@ -381,3 +381,33 @@ def test_flags_for_columns_of_strange_names(tmp_path: Path) -> None:
     said = notes(read_table([str(save(tmp_path, "t.csv", f"the row,a|b,it's (kg)\n{rows}"))]))
     flags = {flag for line in said for flag in re.findall("`(--[^`]*)`", line)}
     assert {"--id 'the row'", "--exclude 'the row'", "--column 'a|b=ordinal'", "--na-values n/a"} <= flags
+
+
+@pytest.mark.parametrize(
+    ("cells", "hint"),
+    [
+        (["1,526.88", "12.5"], "write 1234.5, without commas, blanks or units"),
+        (["55,6", "12"], "`--decimal ,` where the comma is the decimal mark; else write 1234.5, without commas"),
+        (["n.d.", "12.5"], "`--na-values x=n.d.` if that means missing"),
+    ],
+)
+@pytest.mark.parametrize("many", [1, 8])
+def test_numbers_as_people_write_them_are_not_said_to_be_missing(
+    cells: list[str], hint: str, many: int, tmp_path: Path
+) -> None:
+    text = [cells[0]] * many + [cells[1].replace("12", str(12 + i)) for i in range(20)]
+    pd.DataFrame({"x": text, "y": range(len(text))}).to_csv(tmp_path / "t.csv", index=False)
+    table = read_table([str(tmp_path / "t.csv")])
+    if many == 1:
+        with pytest.raises(InputError) as refused:
+            notes(table)
+        assert str(refused.value.hint).startswith(hint)
+    else:
+        assert any("71% of its cells are numbers" in line and f": {hint}" in line for line in notes(table))
+
+
+def test_plain_and_written_numbers_together_are_numbers_to_a_person(tmp_path: Path) -> None:
+    text = ["-9"] * 6 + [f"{i},50" for i in range(34)]
+    pd.DataFrame({"x": text, "y": range(40)}).to_csv(tmp_path / "t.csv", index=False)
+    (line,) = [one for one in notes(read_table([str(tmp_path / "t.csv")])) if "'x'" in one]
+    assert "'0,50' in row 7" in line and "is no plain number (`--decimal ,` where" in line

@@ -200,6 +200,11 @@ def test_chains_of_a_fit_that_do_not_follow_their_rows() -> None:
         (replace(GOOD, columns=[replace(COLUMN, mixing=None)], chains=Chains("told", "")), "chains", "unknown"),
         (with_column(hidden=Hidden(100, "crps", 1.3, 1.0, -0.3, 0.9)), "calibration", "bad"),
         (with_column(hidden=Hidden(10, "crps", 1.3, 1.0, -0.3, 0.9)), "calibration", "good"),
+        (
+            replace(GOOD, columns=[replace(COLUMN, hidden=Hidden(6, "crps", 0.5, 1.0, 0.5, 0.9))]),
+            "calibration",
+            "unknown",
+        ),
         (with_column(unseen=Hidden(100, "crps", 1.3, 1.0, -0.3, 0.9)), "calibration", "bad"),
         (replace(GOOD, calibration=Calibration(100, 200, 19, 0.5, 0.6)), "calibration", "bad"),
         (replace(GOOD, calibration=Calibration(100, 200, 19, 0.5, 0.75)), "calibration", "look"),

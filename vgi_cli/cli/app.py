@@ -8,6 +8,7 @@ import io
 import itertools
 import os
 import re
+import shlex
 import sys
 import time
 import warnings
@@ -129,7 +130,7 @@ def _main(argv: Sequence[str] | None, started: float | None) -> int:
             console.error(f"rank {launch.rank}: {error.message}" if launch.rank else error.message, error.hint)
         return error.exit_code
     except _ParseError as error:
-        console.error(*_parse_text(error))
+        console.error(*_parse_text(error, arguments))
         return 2
     except typer.Exit as error:
         return int(error.exit_code)
@@ -203,7 +204,7 @@ def _early_console(arguments: Sequence[str]) -> Console:
         return Console()
 
 
-def _parse_text(error: Any) -> tuple[str, str]:
+def _parse_text(error: Any, arguments: Sequence[str]) -> tuple[str, str]:
     """Message and hint for a command line that cannot be parsed."""
     text = error.format_message().split(" (Possible options")[0].split(" Did you mean ")[0]
     text = (text[:1].lower() + text[1:]).strip().rstrip(".")
@@ -218,4 +219,8 @@ def _parse_text(error: Any) -> tuple[str, str]:
             return text, f"did you mean '{close}'?"
     if text.startswith("no such command"):
         return text, nearest(text.split("'")[1], context.command.commands)
+    if text == "missing option '--checkpoint'":
+        runs = [word for word in arguments if (Path(word) / "manifest.json").is_file()]
+        if runs:
+            return text, f"did you mean `--checkpoint {shlex.quote(runs[0])}`?"
     return text, f"{path} --help lists what is possible"

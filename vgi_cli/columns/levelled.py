@@ -301,6 +301,8 @@ class Levelled(ModelledColumn):
         texts, places = cells.distinct
         counts = np.bincount(places[which], minlength=len(texts)).tolist()
 
+        flag = "unseen='{}'" if cells.in_memory else "--unseen {}"
+
         def words(what: str, levels: int) -> str:
             return (
                 f"column '{self.name}' has {'a level' if levels == 1 else 'levels'} that the fit has not seen: {what}"
@@ -310,7 +312,7 @@ class Levelled(ModelledColumn):
             Finding(
                 which,
                 words,
-                "`--unseen missing` fills such cells, `--unseen carry` leaves them as they are",
+                f"`{flag.format('missing')}` fills such cells, `{flag.format('carry')}` leaves them as they are",
                 unseen={text: count for text, count in zip(texts, counts, strict=False) if count},
             )
         ]

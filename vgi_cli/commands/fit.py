@@ -19,7 +19,7 @@ from vgi_cli.commands.holdout import first_fit
 from vgi_cli.commands.memory import Placing, in_pieces, place, require_files, require_memory
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
-from vgi_cli.errors import InputError, RunError, UsageError, VgiError
+from vgi_cli.errors import InputError, RunError, UsageError, VgiError, nearest_file
 from vgi_cli.fitting.driver import how_it_ended
 from vgi_cli.fitting.fit_rows import Keep, More, fit_rows, in_memory, resume_rows, stages
 from vgi_cli.fitting.fitted import FittedTable, check_settings, load, used_names
@@ -79,7 +79,12 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
         if run is not None:
             return _resume(run, request, Work(reporter, limit, stop, request.started, run.path, ranks=ranks), ceiling)
         if request.resume and request.table is None and "data" not in settings:
-            raise UsageError(f"--resume: nothing was fitted in {out} yet", "name the table too, to begin a fit there")
+            begin = "name the table too, to begin a fit there"
+            if out is not None and not out.exists():
+                near = nearest_file(out)
+                hint = f"{near.removesuffix('?')}, or {begin}" if near.startswith("did you mean") else begin
+                raise UsageError(f"--resume: there is no {out}", hint)
+            raise UsageError(f"--resume: nothing was fitted in {out} yet", begin)
         if request.resume:
             reporter.say(f"nothing was fitted in {out} yet: the fit starts at the beginning")
         made: list[RunFolder] = []

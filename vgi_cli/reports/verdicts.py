@@ -263,7 +263,7 @@ def _fills(numbers: Numbers) -> Iterable[Verdict]:
             f"'{worst.name}' are in rows whose '{worst.extrapolated_by}' lies beyond all rows in which it is observed.",
         )
     if not far and not some and not beyond:
-        yield Verdict("fills", "good", "Fills stay where data were observed.")
+        yield Verdict("fills", "good", "Hardly more fills lie outside the observed ranges than chance puts there.")
 
 
 def _outside(column: ColumnNumbers, share: float) -> bool:
@@ -347,6 +347,10 @@ def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) 
         yield Verdict("calibration", "unknown", f"{what} are too few to judge the fit by: {found.cells:,}.")
         return
     told = {name: own for name, own in columns.items() if own is not None}
+    scored = sum(own.cells for own in told.values())
+    if told and scored < WORSE_CELLS:
+        yield Verdict("calibration", "unknown", f"{what} are too few to judge the fit by: {scored:,} could be scored.")
+        return
     worse = [name for name, own in told.items() if own.cells >= WORSE_CELLS and own.skill < WORSE]
     count = sum(own.cells for own in told.values() if own.coverage is not None)
     covered: Level = "good" if found.coverage is None else _covers(found.coverage, count)
@@ -407,8 +411,8 @@ def _information(numbers: Numbers) -> Iterable[Verdict]:
         yield Verdict(
             "information",
             "look",
-            f"More than half of what is known of the mean of {_named(lost)} is lost to missing cells: use more draws "
-            "(vgi impute --m 50).",
+            f"More than half of what is known of the mean of {_named(lost)} is lost to missing cells, and no number of "
+            "draws brings it back; with 50 (vgi impute --m 50) its standard error is at least steady.",
         )
     else:
         yield Verdict("information", "good", "No mean loses more than half of its information to missing cells.")
