@@ -77,7 +77,7 @@ def _costs(train: Rows, recipe: Recipe, compared: bool, reporter: Reporter) -> l
     most = "at most " if found.epochs is not None else "about "
     more = ["on one thread of this CPU, by a trial"]
     if compared:
-        more.append("two to three times that with the comparison")
+        more.append("about twice that with the comparison")
     if recipe.holdout_cells is not None:
         more.append("as long again for the cells held out")
     return [

@@ -3,8 +3,8 @@
 Time is measured, as that of the processor, on one thread: what a fit takes while nothing else runs. A method that
 climbs by gradients takes some steps, and an epoch has so many of these; its warm-ups and its refits are counted in
 epochs, as the fit itself counts them. EM takes some steps of a model of usual size; how many a whole fit takes (the
-search for the size, the climb, the refits) is a count of what fits have taken (STEPS), so that the time of `em` is
-right to a factor of about three.
+search for the size, the climb, the refits) is a count of what fits have taken (STEPS); and the trees of one refit are
+learnt. So the time of `em` is right to a factor of about three.
 
 Memory is counted, beside that of the program itself: the rows in the precision of the method, with their copies, the
 imputations that a fit keeps (with what `tests/fitting/test_peak.py` allows them), twice the parameters and what the
@@ -13,6 +13,7 @@ optimisers keep of them, the systems of linear equations of a step of EM. Everyt
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, cast
@@ -22,12 +23,13 @@ import torch
 from vgi_cli.chains.store.formats import formats_of, packed_bytes
 from vgi_cli.data import spread_rows
 from vgi_cli.errors import VgiError
-from vgi_cli.fitting import plateau
+from vgi_cli.fitting import plateau, trees
 from vgi_cli.fitting.choosing import choose_model, settled_chains
 from vgi_cli.fitting.pace import WARM_COST, WARM_UPS, seconds_of_epoch
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.rows import Rows
+from vgi_cli.machine.work import Work
 from vgi_cli.methods import reweighted
 from vgi_cli.methods.em.em import EmConfig, completed
 from vgi_cli.methods.optimisation import AscentConfig, batch_size_of, planned_epochs
@@ -51,7 +53,7 @@ CHAINS = 1.3
 """The memory of imputations, in that of the packed cells."""
 COPIES = 4
 """Of the rows, that a fit holds at once."""
-STEPS, STEPS_OF_ONE = 1_500, 700
+STEPS, STEPS_OF_ONE = 3_000, 700
 """Steps of EM of a whole fit, sizing and refits included, each of as many rows as the trial has; the same of a model of
 one Gaussian."""
 
@@ -148,4 +150,9 @@ def _by_em(rows: Rows, recipe: Recipe) -> Trial:
     memory = COPIES * (rows.table.x.numel() * 9 + systems * 8)
     steps = STEPS_OF_ONE if family.gaussians.K == 1 else STEPS
     seconds = each * steps * (n / table.N) ** 0.5  # sizes and models are compared on a part of many rows, too
+    if refit_count(recipe) and trees.wanted(recipe, table):
+        importlib.import_module("sklearn.tree")  # which takes longer to load than a tree to learn
+        begun = time.process_time()
+        trees.learnt(recipe.replace(average="none"), [family], table, [0], Work())
+        seconds += refit_count(recipe) * (time.process_time() - begun)
     return Trial(recipe.model.name, recipe.method.named, seconds, memory, None, table.N)
