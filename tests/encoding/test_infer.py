@@ -409,3 +409,12 @@ def test_columns_without_a_value_among_the_rows_are_said() -> None:
     assert [column.kind for column in schema.columns] == ["integer", "constant", "empty"]
     assert "column 'b' is constant in the rows that are fitted: holes get the constant" in notes
     assert "column 'c' is empty in the rows that are fitted: carried, nothing to learn from" in notes
+
+
+def test_all_columns_that_cannot_be_used_are_named_at_once() -> None:
+    rows = "".join(f"{i},{i / 2},{i}.5,{i % 3}\n" for i in range(40))
+    with pytest.raises(InputError) as refused:
+        infer_schema(from_text(f"a,b,c,d\n1,n.d.,2,1\n{rows}3,4,22.1*,1\n3,4,5,inf\n"))
+    assert refused.value.message.endswith("'n.d.' in row 1 (line 2); columns 'c', 'd' cannot be used either")
+    assert refused.value.hint is not None and "--na-values b=n.d." in refused.value.hint
+    assert str(refused.value) == refused.value.message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import get_args
+from typing import NoReturn, get_args
 
 import numpy as np
 
@@ -75,6 +75,7 @@ def infer_schema(
     said = {name: parse_kind(name, text) for name, text in kinds.items()}
     columns: list[Column] = []
     requests: dict[str, tuple[Role, Request]] = {}
+    refused: dict[str, InputError] = {}
     for name in table.names:
         role: Role = "data"
         if name in table.index and name not in kinds and name not in ids:
@@ -85,9 +86,15 @@ def infer_schema(
             role = "id"
         kind, detail = said.get(name, (None, None))
         request = Request(kind, asked.get(name), encoding, rows, detail)
-        column = infer_column(table.column(name), role, request)
+        try:
+            column = infer_column(table.column(name), role, request)
+        except InputError as error:
+            refused[name] = error
+            continue
         columns.append(replace(column, stored=table.stored(name)))
         requests[name] = role, request
+    if refused:
+        _refuse(refused)
     for i in _too_many_piles(table, columns):
         role, request = requests[columns[i].name]
         room = request._replace(encoding=encoding._replace(spikes="room"))
@@ -128,6 +135,15 @@ def _check_flags(
     for name in ids:
         if name in exclude:
             raise UsageError(f"--id {name} disagrees with --exclude {name}", "an id is carried already: drop --exclude")
+
+
+def _refuse(refused: Mapping[str, InputError]) -> NoReturn:
+    """The first of several columns that cannot be used, and the names of the others."""
+    first, *others = refused
+    error = refused[first]
+    if not others:
+        raise error
+    raise InputError(f"{error.message}; {named('column', others)} cannot be used either", error.hint) from None
 
 
 def _too_many_piles(table: Table, columns: Sequence[Column]) -> list[int]:

@@ -542,7 +542,8 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     work.reporter.say(
         f"{len(league.entries)} models were compared on {rows_scored:,} rows: score of hidden cells (1: what the "
         "column alone would score; less is better), log-likelihood of held-out rows, share of true numbers in the "
-        f"range of {DRAWS} draws ({CALIBRATED:.0%} when calibrated)"
+        f"range of {DRAWS} draws ({CALIBRATED:.0%} when calibrated); →: fitted, the one with the fewest parameters of "
+        "those that the scores cannot tell from the best"
     )
     for line in league.lines():
         work.reporter.say(line)
