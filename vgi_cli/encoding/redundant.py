@@ -28,7 +28,9 @@ EXACT = 1e-9
 NEAR = 0.02
 """Nearly a sum: what is left is at most this share (a total of rounded parts; R2 above 0.9996)."""
 WEIGHT = 1e-3
-"""Coefficients of standardised columns below this are no part of a sum."""
+"""Coefficients of standardised columns below this are no part of a sum, at first sight; ..."""
+SLIGHT = 1e-6
+"""... a fee may be a small part of a total, and be one."""
 CONSTANT = 1e-12
 """A deviation of this share of the largest value is rounding: the column does not vary."""
 MOST = 1_000
@@ -270,9 +272,11 @@ def _of_several(names: Sequence[str], z: Floats) -> list[Redundant]:
             left = left - basis[:, : len(kept)] @ (basis[:, : len(kept)].T @ left)
         size = float(np.sqrt(np.mean(np.square(left))))
         if len(kept) > 1 and size <= NEAR:
-            weights = np.linalg.lstsq(z[:, kept], z[:, later], rcond=None)[0]
-            parts = [names[i] for i, weight in zip(kept, weights, strict=True) if abs(weight) > WEIGHT]
-            found.append(Redundant(name, tuple(parts), "sum", size <= EXACT))
+            weights = np.abs(np.linalg.lstsq(z[:, kept], z[:, later], rcond=None)[0])
+            for least in (WEIGHT, SLIGHT):
+                parts = tuple(names[i] for i, weight in zip(kept, weights, strict=True) if weight > least)
+                if not found or found[-1].name != name or found[-1].by != parts:
+                    found.append(Redundant(name, parts, "sum", size <= EXACT))
         if size > (EXACT if len(kept) > 1 else 0):
             basis[:, len(kept)] = left / np.linalg.norm(left)
             kept.append(later)

@@ -22,6 +22,8 @@ FLOAT = 1e-11
 """Share of the size of its terms by which arithmetic may be off."""
 MOST_PARTS_OF_ONE, MOST_DIGITS = 12, 15
 """Weights that are tried: halves, thirds, … of one, and then numbers of so many significant digits."""
+MOST_PARTS = 20
+"""Parts of a sum, or factors, at most."""
 MOST_POWER = 3
 """Greatest power in a product."""
 TIE = 1e-6
@@ -122,7 +124,7 @@ def _by_weight(codes: Floats, product: bool) -> list[list[int]]:
     z = (whole - whole.mean(0)) / np.where(sd > 0, sd, 1.0)
     weights = np.abs(np.linalg.lstsq(z[:, 1:], z[:, 0], rcond=None)[0])
     order = (1 + np.argsort(-weights, kind="stable")).tolist()
-    return [sorted(order[:count]) for count in range(1, len(order) + 1)]
+    return [sorted(order[:count]) for count in range(1, min(len(order), MOST_PARTS) + 1)]
 
 
 def _pairs(names: tuple[str, ...], levels: int, codes: Floats) -> Relation:
