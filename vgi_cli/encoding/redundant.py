@@ -15,7 +15,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import SHOWN, capped, named, typed
@@ -35,6 +35,8 @@ CONSTANT = 1e-12
 """A deviation of this share of the largest value is rounding: the column does not vary."""
 MOST = 1_000
 """Columns of numbers up to which sums are looked for, and columns of levels up to which pairs are compared."""
+FIRST_LOOK = 200
+"""Rows by which most pairs of columns are found not to go one to one."""
 MOST_VALUES = 100
 """Values of a column of numbers up to which it may be a code of levels."""
 MOST_PARTS = 8
@@ -180,7 +182,8 @@ def _levels(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list
     the later one; a column of numbers of which few values occur."""
     levelled = [column.name for column in columns if isinstance(column, Levelled)][:MOST]
     numbers = [column.name for column in columns if as_number(column) is not None][:MOST]
-    places, counts = {}, {}
+    places: dict[str, Ints] = {}
+    counts: dict[str, int] = {}
     for name in (*levelled, *numbers):
         observed = ~np.isnan(codes[name])
         values, inverse = np.unique(codes[name][observed], return_inverse=True)
@@ -196,11 +199,21 @@ def _levels(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list
             both = (a >= 0) & (b >= 0)
             if both.sum() < FEWEST:
                 continue
-            together = len(np.unique(a[both] * counts[other] + b[both]))
-            if together > 1 and together == len(np.unique(a[both])) == len(np.unique(b[both])):
+            a, b = a[both], b[both]
+            some = slice(0, FIRST_LOOK)
+            if (
+                _one_to_one(a[some], b[some], counts[other])
+                and _one_to_one(a, b, counts[other])
+                and len(np.unique(a)) > 1
+            ):
                 found.append(Redundant(name, (other,), "levels"))
                 break
     return found
+
+
+def _one_to_one(a: Ints, b: Ints, count: int) -> bool:
+    """Whether places a [n] and b [n], of which there are `count`, go one to one."""
+    return len(np.unique(a * count + b)) == len(np.unique(a)) == len(np.unique(b))
 
 
 def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
@@ -212,8 +225,8 @@ def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[R
 
 def _products(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
     """Numbers above zero whose logarithms are sums of those of others."""
-    logs = {}
-    for column in columns:
+    logs: dict[str, Floats] = {}
+    for column in columns if len(columns) <= MOST_NOTED else ():
         if isinstance(column, Number) and np.nanmin(codes[column.name], initial=np.inf) >= 0:
             with np.errstate(divide="ignore"):
                 log = np.log(codes[column.name])
@@ -234,6 +247,8 @@ def _linear(names: Sequence[str], codes: dict[str, Floats]) -> list[Redundant]:
     kept = [i for i, name in enumerate(names) if name not in taken]
     whole = np.flatnonzero(seen[:, kept].all(1))
     if len(whole) < max(FEWEST, 2 * len(kept)):
+        if len(kept) > MOST_NOTED:
+            return lines
         some = np.linspace(0, len(x) - 1, min(len(x), FEW_ROWS)).astype(int)
         return lines + _pursued([names[i] for i in kept], x[some][:, kept])
     some = whole[np.linspace(0, len(whole) - 1, min(len(whole), ROWS)).astype(int)]
