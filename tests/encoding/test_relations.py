@@ -20,6 +20,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.redundant import kept_words, rest_of_kept
 from vgi_cli.encoding.relations import departures
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
@@ -73,6 +74,19 @@ class TestFound:
         line = next(note for note in notes if note.startswith("fills keep to what holds in every row: "))
         assert line.endswith(" (`--set table.relations=ignore` if that is chance)")
         assert "; 'sent' follows from column 'ordered'; 'number' and the levels of 'country' go one to one; " in line
+
+    def test_more_than_a_few_are_listed_apart(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"x": rng.normal(size=N).round(2)})
+        for factor in range(2, 9):
+            frame[f"x{factor}"] = (factor * frame.x).round(2)
+        schema = schema_of(frame)
+        (line,) = kept_words(schema)
+        assert "'x6' = 6 'x'; and 2 more, which -v lists (" in line
+        assert rest_of_kept(schema) == [
+            "in every row, and in fills: 'x7' = 7 'x'",
+            "in every row, and in fills: 'x8' = 8 'x'",
+        ]
 
     def test_weights_of_a_conversion_are_those_that_fit_every_row(self) -> None:
         rng = np.random.default_rng(0)

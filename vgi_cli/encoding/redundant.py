@@ -98,9 +98,14 @@ def kept_words(schema: Schema) -> list[str]:
     if not schema.relations:
         return []
     words = [relation_words(relation, schema) for relation in schema.relations]
-    more = [f"and {len(words) - SHOWN} more"] if len(words) > SHOWN else []
+    more = [f"and {len(words) - SHOWN} more, which -v lists"] if len(words) > SHOWN else []
     what = "; ".join([*words[:SHOWN], *more])
     return [f"fills keep to what holds in every row: {what} (`--set table.relations=ignore` if that is chance)"]
+
+
+def rest_of_kept(schema: Schema) -> list[str]:
+    """A line on each relation that `kept_words` leaves out."""
+    return [f"in every row, and in fills: {relation_words(relation, schema)}" for relation in schema.relations[SHOWN:]]
 
 
 def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:

@@ -18,6 +18,7 @@ from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.check import Check, Holes, Unseen, check
 from vgi_cli.encoding.encoder import Respread, RowKeys, encode, encode_in_files, log_share, log_volume
 from vgi_cli.encoding.kinds import column_lines, kind_lines, kinds_of
+from vgi_cli.encoding.redundant import rest_of_kept
 from vgi_cli.encoding.rounding import rounding_in
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.fitting.plan import stream
@@ -129,7 +130,7 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
     bounded, each = bound_lines(schema.columns)
     for note in filter(None, [*notes, bounded]):
         reporter.say(note)
-    for line in each:
+    for line in [*each, *rest_of_kept(schema)]:
         reporter.detail(line)
     return schema
 
