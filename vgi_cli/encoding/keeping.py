@@ -6,6 +6,7 @@ are observed say exactly what a missing one is, or drawn cells of a row are to g
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -73,7 +74,7 @@ def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Sche
         return sorted(made, key=lambda one: one.half / one.columns[0].deviation)
 
     told = cells(own)
-    every = [*told, *cells(_following([one for one in own if one.how == "sum" and not one.rounded]))]
+    every = [*told, *cells(_following(tuple(one for one in own if one.how == "sum" and not one.rounded)))]
     exact = [one for one in every if not one.half]
     rounded = [one for one in every if one.half]
     known = ~missing
@@ -86,7 +87,8 @@ def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Sche
         _settle(draws, observed, missing, known, left)
 
 
-def _following(sums: Sequence[Relation]) -> list[Relation]:
+@functools.lru_cache(maxsize=8)
+def _following(sums: tuple[Relation, ...]) -> tuple[Relation, ...]:
     """The sums that follow from two others which have several columns in common, one of which drops out."""
     found = {_key(one): one for one in sums}
     for _ in range(2):
@@ -97,7 +99,7 @@ def _following(sums: Sequence[Relation]) -> list[Relation]:
                     one = _without(a, b, name)
                     if one is not None and len(found) < MOST:
                         found.setdefault(_key(one), one)
-    return list(found.values())[len(sums) :]
+    return tuple(found.values())[len(sums) :]
 
 
 def _key(one: Relation) -> tuple[tuple[str, float], ...]:
