@@ -97,6 +97,13 @@ class TestFound:
         departs = frame.lb + found.weights[1] * frame.kg - found.constant
         assert np.abs(departs).max() <= 0.5 * (1 + 1e-6)
 
+    def test_of_weights_that_fit_those_are_taken_that_fit_best(self) -> None:
+        for seed in range(3):
+            rng = np.random.default_rng(seed)
+            frame = pd.DataFrame({"temp": (0.02 * rng.integers(5, 48, 700)).round(2), "x": rng.normal(size=700)})
+            frame["fahrenheit"] = (73.8 * frame.temp + 32).round(1)  # within the rounding 73.75 of temp would do too
+            assert [one.words() for one in schema_of(frame).relations] == ["'fahrenheit' = 73.8 'temp' + 32, rounded"]
+
     def test_differences_and_many_terms_are_spelled(self) -> None:
         parts = tuple("abcdef")
         long = Relation(names=("total", *parts), weights=(1.0, *(-1.0,) * 6))

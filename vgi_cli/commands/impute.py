@@ -572,8 +572,8 @@ class Sampling:
             self.deltas.shift_numbers(draws, rows, noise)
         draws = unpool(draws, schema, self._seed, rows.keys)
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
-        self._keep(draws, rows, missing)
         require_finite(draws, missing, schema.layout.columns)
+        self._keep(draws, rows, missing)
         if self._request.point is None:
             return draws
         draws = point_estimate(draws, cast(Point, self._request.point), schema)

@@ -94,8 +94,9 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
         else blank_csv(schema, n, na_values=tokens, delimiter=reading.delimiter, decimal=reading.decimal)
     )
     codes = unpool(decode(x, schema)[None], schema, seed, keys)
-    keep_relations(codes, codes[0], np.ones(codes.shape[1:], bool), schema)
-    require_finite(codes, np.ones(codes.shape[1:], bool), schema.layout.columns)
+    every = np.ones(codes.shape[1:], bool)
+    require_finite(codes, every, schema.layout.columns)
+    keep_relations(codes, codes[0], every, schema)
     avoid_codes(codes, table, schema)
     return Content(Whole(table), schema, find_styles([table], schema), HeldDraws(codes), stay)
 

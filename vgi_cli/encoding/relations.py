@@ -20,8 +20,10 @@ ENOUGH = 20.0
 has a probability of less than exp(-ENOUGH), or one in 500 million."""
 FLOAT = 1e-11
 """Share of the size of its terms by which arithmetic may be off."""
-MOST_PARTS_OF_ONE, MOST_DIGITS = 12, 15
-"""Weights that are tried: halves, thirds, … of one, and then numbers of so many significant digits."""
+MOST_PARTS_OF_ONE, FEW_DIGITS, MOST_DIGITS = 12, 4, 15
+"""Weights that are tried: halves, thirds, … of one, and numbers of few significant digits, and then of more."""
+BETTER = 0.99
+"""Others that leave as much as this share do not replace simpler ones."""
 MOST_PARTS = 20
 """Parts of a sum, or factors, at most."""
 MOST_POWER = 3
@@ -146,36 +148,39 @@ def _sum(names: tuple[str, ...], x: Floats, half: float) -> Relation | None:
     left = np.sqrt(np.mean(np.square(centred - z @ squares)))
     if left > max(half / scale[0], FLOAT * np.sqrt(np.mean(np.square(y)) + len(sd) * np.abs(squares / sd).max() ** 2)):
         return None  # no other sum has its largest departure within that
-    found = _simple(x, squares / sd * scale[0] / scale[1:], half)
+    found = _simple(names, x, squares / sd * scale[0] / scale[1:], half)
     if found is None and half:
-        found = _simple(x, _closest(z, centred) / sd * scale[0] / scale[1:], half)
-    if found is None:
-        return None
-    weights, constant = found
-    relation = Relation(names=names, weights=(1.0, *(-weights).tolist()), constant=constant, rounded=half > 0)
-    return None if half and _tied(relation, x, half) else relation
+        found = _simple(names, x, _closest(z, centred) / sd * scale[0] / scale[1:], half)
+    return found
 
 
-def _simple(x: Floats, fit: Floats, half: float) -> tuple[Floats, float] | None:
-    """Weights near to those of a fit and a constant, by which the first of the columns x [n, columns] is the sum of the
-    others everywhere (within `half`); None where the fit's own ones do not do."""
+def _simple(names: tuple[str, ...], x: Floats, fit: Floats, half: float) -> Relation | None:
+    """The first of the columns x [n, columns] as a sum of the others, with weights near to those of a fit: of simple
+    weights those by which the largest departure is least, else those with the fewest digits. None where none do."""
     y, others = x[:, 0], x[:, 1:]
-    for weights in _near(fit):
+    best, least = None, np.inf
+    for weights, simple in _near(fit):
+        if best is not None and not simple:
+            break
         left = y - others @ weights
         most = np.maximum(half, FLOAT * (np.abs(y) + np.abs(others) @ np.abs(weights)))
-        low, high = float((left - most).max()), float((left + most).min())
-        if weights.all() and np.isfinite(weights).all() and (constant := _shortest(low, high)) is not None:
-            return weights, constant
-    return None
+        constant = _shortest(float((left - most).max()), float((left + most).min()))
+        if constant is None or not weights.all() or not np.isfinite(weights).all():
+            continue
+        relation = Relation(names=names, weights=(1.0, *(-weights).tolist()), constant=constant, rounded=half > 0)
+        away = float(np.abs(left - constant).max())
+        if away < BETTER * least and not (half and _tied(relation, x, half)):
+            best, least = relation, away
+    return best
 
 
-def _near(fit: Floats) -> Iterator[Floats]:
-    """Simple weights near to those of a fit, and these: whole parts of one, then with more and more digits."""
+def _near(fit: Floats) -> Iterator[tuple[Floats, bool]]:
+    """Weights near to those of a fit, and these, and whether they are simple: whole parts of one, and few digits."""
     for parts in range(1, MOST_PARTS_OF_ONE + 1):
-        yield np.rint(fit * parts) / parts
+        yield np.rint(fit * parts) / parts, True
     for digits in range(1, MOST_DIGITS + 1):
-        yield np.array([float(f"{weight:.{digits - 1}e}") for weight in fit])
-    yield fit
+        yield np.array([float(f"{weight:.{digits - 1}e}") for weight in fit]), digits <= FEW_DIGITS
+    yield fit, False
 
 
 def _closest(z: Floats, y: Floats) -> Floats:
