@@ -450,6 +450,19 @@ class TestHardTables:
             frame.loc[7] = [1e11, 3e11]
             assert schema_of(frame).relations == ()
 
+    def test_what_is_determined_may_be_beyond_what_the_values_suggest_but_not_beyond_what_was_asked_for(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"a": rng.poisson(20, N) + 1, "b": rng.poisson(3, N) + 1})
+        frame["sum"] = frame.a + frame.b
+        missing = hidden(frame, "b")
+        for bounds, filled in (({}, 0.0), ({"b": "1:"}, 4.0)):
+            schema, _ = infer_schema(from_frame(frame), bounds=bounds)
+            true = codes_in(frame, schema)
+            true[0] = [20, 4, 20]  # no zero was observed
+            draws = true[None] + 0.0
+            apart = keep_relations(draws, np.where(missing, 0.0, true), missing.to_numpy(), schema)
+            assert (draws[0, 0, 1], apart) == (filled, int(bounds != {}))
+
     def test_a_limit_is_met_in_spite_of_rounding_errors(self) -> None:
         rng = np.random.default_rng(0)
         frame = pd.DataFrame(rng.gamma(2, 1, (N, 7)), columns=[f"p{i}" for i in range(7)])

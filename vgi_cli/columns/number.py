@@ -93,6 +93,10 @@ WHY: dict[str, tuple[str, str]] = {
 """Why a column has a bound, and where its fills stay for that reason (not worth a word: empty)."""
 
 
+GIVEN = ("asked", "type")
+"""Reasons that are no guess."""
+
+
 class Measure(NamedTuple):
     """How numbers are rounded that stand for something else, such as dates.
 
@@ -230,6 +234,12 @@ class Number(ModelledColumn):
         """The least and the greatest admissible fill, data units; infinite where there is no bound."""
         low = -np.inf if self.lower is None else self.lower.value
         return low, np.inf if self.upper is None else self.upper.value
+
+    @property
+    def given_ends(self) -> tuple[float, float]:
+        """The same by what was asked for and what the file's type can hold alone, not by what the values suggest."""
+        low, high = (bound if bound is not None and bound.why in GIVEN else None for bound in (self.lower, self.upper))
+        return -np.inf if low is None else low.value, np.inf if high is None else high.value
 
     @property
     def width(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -137,7 +138,7 @@ def _determine(draws: Floats, observed: Floats, missing: Bools, known: Bools, ce
         rows = np.flatnonzero(single & unknown[:, place])
         if len(rows):
             values = _values(draws, observed, missing, rows, cells.places)
-            value, able = _computed(cells, place, values)
+            value, able = _computed(cells, place, values, guessed=False)
             draws[:, rows, j] = np.where(able, value, values[..., place])
             known[rows, j] = able.all(0)
     cells.tried[single] = True
@@ -201,9 +202,10 @@ def _order(cells: _Cells) -> list[int]:
     return sorted(places, key=lambda place: (cells.relation.rounded and place > 0, -shares[place], place))
 
 
-def _computed(cells: _Cells, place: int, values: Floats) -> tuple[Floats, Bools]:
+def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True) -> tuple[Floats, Bools]:
     """What the other cells of values [m, n, columns] say of the one at `place` [m, n], and whether its column admits
-    it. Of a cell whose rounded sum is known the nearest value to the one that it has."""
+    it. Of a cell whose rounded sum is known the nearest value to the one that it has. `guessed`: whether limits count
+    that are guesses from the values which were observed."""
     relation, column, first = cells.relation, cells.columns[place], values[..., 0]
     if relation.how == "levels":
         codes = coded(relation)
@@ -219,22 +221,32 @@ def _computed(cells: _Cells, place: int, values: Floats) -> tuple[Floats, Bools]
         noise = FLOAT * np.abs(computed)
     if place == 0 or not relation.rounded:
         half = cells.half if place == 0 else 0.0
-        return _within(column, computed, computed - half, computed + half, noise)
+        return _within(column, computed, _Between(computed - half, computed + half, noise), guessed=guessed)
     least = 0.0 if relation.how == "product" else -np.inf
     ends = [relation.solved(values, place, np.maximum(first + side * cells.half, least)) for side in (-1, 1)]
     low, high = np.minimum(*ends), np.maximum(*ends)
-    value, able = _within(column, computed, low, high, noise)
-    nearest, as_well = _within(column, np.clip(values[..., place], low, high), low, high, noise)
+    between = _Between(low, high, noise)
+    value, able = _within(column, computed, between, guessed=guessed)
+    nearest, as_well = _within(column, np.clip(values[..., place], low, high), between, guessed=guessed)
     return np.where(as_well, nearest, value), able | as_well
 
 
-def _within(column: ModelledColumn, values: Floats, low: Floats, high: Floats, noise: Floats) -> tuple[Floats, Bools]:
-    """Values as their column holds them, and which of them it admits: within its limits, and from low to high, up to
-    the `noise` of arithmetic."""
+class _Between(NamedTuple):
+    """Where cells have to lie: from low to high, up to the `noise` of arithmetic."""
+
+    low: Floats
+    high: Floats
+    noise: Floats
+
+
+def _within(column: ModelledColumn, values: Floats, between: _Between, *, guessed: bool) -> tuple[Floats, Bools]:
+    """Values as their column holds them, and which of them lie where they have to and within its limits; `guessed`:
+    those that the observed values suggest as well."""
     number = as_number(column)
     if number is None:
         return values, np.isfinite(values)
-    finite, (least, most) = np.isfinite(values), number.ends
+    (low, high, noise), finite = between, np.isfinite(values)
+    least, most = number.ends if guessed else number.given_ends
     noise = np.where(finite, np.maximum(noise, WITHIN * (number.resolution or 0.0)), 0.0)
     held = column.held(np.where(finite, values, number.low))
     able = finite & (held >= low - noise) & (held <= high + noise) & (held >= least - noise) & (held <= most + noise)
