@@ -7,6 +7,7 @@ are observed say exactly what a missing one is, or drawn cells of a row are to g
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -18,31 +19,35 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import as_number, half_digit
-from vgi_cli.encoding.relations import FLOAT, coded, departing
+from vgi_cli.encoding.relations import coded, departing, noise_of
 
 WITHIN = 1e-6
 """Share of a column's resolution by which what is computed may be off a value of it."""
 MOST = 200
 """Relations, those included that follow from two others."""
 GONE = 1e-9
-"""A weight of this share of the others is none: the column has dropped out."""
+"""A difference of two weights that is this share of them is none: the column has dropped out."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Cells:
     """The columns of a relation in the rows of a table.
 
     columns  by their place in the relation
     places   of each among the columns that are modelled
     half     what the first one may be off
-    tried    [N] rows in which it could not say what its only unknown cell is
+    digit    half of its last digit
+    tried    [N] rows in which it was asked what its only unknown cell is
+    single   by place the rows in which the cell there is the only unknown one, and it was not asked; None: not known
     """
 
     relation: Relation
     columns: Sequence[ModelledColumn]
     places: Ints
     half: float
+    digit: float
     tried: Bools = field(repr=False)
+    single: list[Ints] | None = None
 
 
 def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: Collection[str] = ()) -> int:
@@ -70,22 +75,28 @@ def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Sche
         made = []
         for one in relations:
             columns, places = [schema.encoded[at[name]] for name in one.names], np.array([at[n] for n in one.names])
-            half = half_digit(columns[0]) if one.rounded else 0.0
-            made.append(_Cells(one, columns, places, half, np.zeros(len(missing), bool)))
+            digit = half_digit(columns[0])
+            made.append(_Cells(one, columns, places, digit * one.rounded, digit, np.zeros(len(missing), bool)))
         return sorted(made, key=lambda one: one.half / one.columns[0].deviation)
 
     told = cells(own)
     every = [*told, *cells(_following(tuple(one for one in own if one.how == "sum" and not one.rounded)))]
-    exact = [one for one in every if not one.half]
-    rounded = [one for one in every if one.half]
+    every_cell = sorted(((one, place) for one in every for place in range(len(one.places))), key=_width)
     known = ~missing
     while True:
-        while any(_determine(draws, observed, missing, known, one) for one in (*exact, *rounded)):
-            pass
-        left = next((one for one in told if (~known[:, one.places]).any()), None)
-        if left is None:
-            return _apart(draws, observed, missing, told)
-        _settle(draws, observed, missing, known, left)
+        tightest = next(((one, place) for one, place in every_cell if len(_single(one, known)[place])), None)
+        if tightest is not None:
+            _determine(draws, observed, missing, known, *tightest)
+            changed = {int(tightest[0].places[tightest[1]])}
+        else:
+            left = next((one for one in told if (~known[:, one.places]).any()), None)
+            if left is None:
+                return _apart(draws, observed, missing, told)
+            _settle(draws, observed, missing, known, left)
+            changed = set(left.places.tolist())
+        for one in every:
+            if changed & set(one.places.tolist()):
+                one.single = None
 
 
 @functools.lru_cache(maxsize=8)
@@ -93,13 +104,11 @@ def _following(sums: tuple[Relation, ...]) -> tuple[Relation, ...]:
     """The sums that follow from two others which have several columns in common, one of which drops out."""
     found = {_key(one): one for one in sums}
     for _ in range(2):
-        for a in list(found.values()):
-            for b in list(found.values()):
-                common = set(a.names) & set(b.names)
-                for name in sorted(common) if a is not b and len(common) > 1 else ():
-                    one = _without(a, b, name)
-                    if one is not None and len(found) < MOST:
-                        found.setdefault(_key(one), one)
+        for a, b in itertools.permutations(list(found.values()), 2):
+            common = set(a.names) & set(b.names)
+            for name in sorted(common) if len(common) > 1 and len(found) < MOST else ():
+                if (one := _without(a, b, name)) is not None:
+                    found.setdefault(_key(one), one)
     return tuple(found.values())[len(sums) :]
 
 
@@ -113,9 +122,11 @@ def _without(a: Relation, b: Relation, name: str) -> Relation | None:
     """The difference of two sums in which a column drops out; None where fewer than two are left."""
     first, second = (dict(zip(one.names, one.weights, strict=True)) for one in (a, b))
     share = first[name] / second[name]
-    weights = {each: first.get(each, 0.0) - share * second.get(each, 0.0) for each in {**first, **second}}
-    size = max(abs(weight) for weight in weights.values())
-    weights = {each: weight for each, weight in weights.items() if abs(weight) > GONE * size and each != name}
+    weights = {}
+    for each in {**first, **second}:
+        own, other = first.get(each, 0.0), share * second.get(each, 0.0)
+        if each != name and abs(own - other) > GONE * (abs(own) + abs(other)):
+            weights[each] = own - other
     if len(weights) < 2:
         return None
     lead = next(iter(weights.values()))
@@ -129,20 +140,34 @@ def _values(draws: Floats, observed: Floats, missing: Bools, rows: Ints, places:
     return np.where(missing[some], draws[:, some[0], some[1]], observed[some])
 
 
-def _determine(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells: _Cells) -> bool:
-    """Compute the cells that are the only unknown ones of a relation; they are known then, where every draw could be
-    computed. Whether there were any."""
-    unknown = ~known[:, cells.places]
-    single = (unknown.sum(1) == 1) & ~cells.tried
-    for place, j in enumerate(cells.places):
-        rows = np.flatnonzero(single & unknown[:, place])
-        if len(rows):
-            values = _values(draws, observed, missing, rows, cells.places)
-            value, able = _computed(cells, place, values, guessed=False)
-            draws[:, rows, j] = np.where(able, value, values[..., place])
-            known[rows, j] = able.all(0)
-    cells.tried[single] = True
-    return bool(single.any())
+def _width(cell: tuple[_Cells, int]) -> float:
+    """How far apart the values are that a relation leaves to the cell at a place, in standard deviations."""
+    cells, place = cell
+    if not cells.half:
+        return 0.0
+    if place and cells.relation.how == "sum":
+        return cells.half / abs(cells.relation.weights[place]) / cells.columns[place].deviation
+    return cells.half / cells.columns[0].deviation
+
+
+def _single(cells: _Cells, known: Bools) -> list[Ints]:
+    """By place the rows in which the cell there is the only unknown one of a relation, and it was not asked for it."""
+    if cells.single is None:
+        unknown = ~known[:, cells.places]
+        one = (unknown.sum(1) == 1) & ~cells.tried
+        cells.single = [np.flatnonzero(one & unknown[:, place]) for place in range(len(cells.places))]
+    return cells.single
+
+
+def _determine(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells: _Cells, place: int) -> None:
+    """Compute the cells at a place of a relation that are its only unknown ones; they are known then, where every draw
+    could be computed."""
+    j, rows = cells.places[place], _single(cells, known)[place]
+    values = _values(draws, observed, missing, rows, cells.places)
+    value, able = _computed(cells, place, values, guessed=False)
+    draws[:, rows, j] = np.where(able, value, values[..., place])
+    known[rows, j] = able.all(0)
+    cells.tried[rows] = True
 
 
 def _settle(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells: _Cells) -> None:
@@ -186,7 +211,7 @@ def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[_Cell
     for one in told:
         rows = np.flatnonzero(missing[:, one.places].any(1))
         values = _values(draws, observed, missing, rows, one.places)
-        apart[:, rows] |= departing(one.relation, values, one.half)
+        apart[:, rows] |= departing(one.relation, values, one.digit)
     return int(apart.sum())
 
 
@@ -216,9 +241,8 @@ def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True
         level = np.nanargmin(away, -1)
         return level.astype(np.float64), np.nanmin(away, -1) <= WITHIN * cells.columns[0].deviation
     computed = relation.solved(values, place, first)
-    noise = FLOAT * relation.size(values) / abs(relation.weights[place] if relation.how == "sum" else 1.0)
-    if relation.how == "product":
-        noise = FLOAT * np.abs(computed)
+    size = relation.size(values) / abs(relation.weights[place]) if relation.how == "sum" else np.abs(computed)
+    noise = noise_of(10 * size, 2 * half_digit(column))
     if place == 0 or not relation.rounded:
         half = cells.half if place == 0 else 0.0
         return _within(column, computed, _Between(computed - half, computed + half, noise), guessed=guessed)

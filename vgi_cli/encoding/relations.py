@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from vgi_cli.columns.levelled import Levelled
-from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import Redundant, codes_of, half_digit
@@ -18,8 +18,8 @@ from vgi_cli.table.base import Table
 ENOUGH = 20.0
 """Nats by which rows must speak for a relation, beyond what the choice of its columns explains: that it holds by chance
 has a probability of less than exp(-ENOUGH), or one in 500 million."""
-FLOAT = 1e-11
-"""Share of the size of its terms by which arithmetic may be off."""
+FLOAT, TICK = 1e-13, 1e-3
+"""Share of the size of its terms by which arithmetic may be off; of a column's last digit this share at most."""
 MOST_PARTS_OF_ONE, FEW_DIGITS, MOST_DIGITS = 12, 4, 15
 """Weights that are tried: halves, thirds, … of one, and numbers of few significant digits, and then of more."""
 BETTER = 0.99
@@ -34,16 +34,18 @@ NEARLY = 1e-3
 """What lies so near to half way, as a share of that, does not tell either."""
 MOST_TIES = 0.25
 """Share of the rows in which what is rounded may lie half way between two values, where the others say neither."""
+CLOSE = 1.5
+"""Of half a digit, what least squares may leave at most where other weights are looked for."""
 MOST_ROWS = 2_000
-"""Rows by which the weights of a rounded sum are found, evenly spread; all rows are asked whether it holds."""
+"""Rows by which weights are found, evenly spread; all rows are asked whether what is found holds."""
 
 
 def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) -> tuple[Relation, ...]:
     """The relations among candidates for redundant columns that hold in every row in which they can be checked, by more
-    rows than chance explains; of each column the first."""
+    rows than chance explains; of each column the first that is exact, else the first that is rounded."""
     relations: dict[str, Relation] = {}
-    for one in found:
-        if one.name not in relations and (relation := _relation(table, schema, one)) is not None:
+    for exact, one in itertools.product((True, False), found):
+        if one.name not in relations and (relation := _relation(table, schema, one, exact)) is not None:
             relations[one.name] = relation
     return tuple(relations[name] for name in schema.modelled if name in relations)
 
@@ -60,14 +62,20 @@ def departures(table: Table, schema: Schema) -> list[int]:
     return counts
 
 
-def departing(relation: Relation, values: Floats, half: float) -> np.ndarray:
-    """[..] bool: where values [.., columns] depart from a relation, whose first column is rounded to twice `half`."""
+def departing(relation: Relation, values: Floats, half: float) -> Bools:
+    """[..] where values [.., columns] depart from a relation, whose first column is rounded to twice `half` (0: to
+    nothing)."""
     first = values[..., 0]
     if relation.how == "levels":
         said = coded(relation)[values[..., 1].astype(int)]
         return np.asarray(np.abs(first - said) > FLOAT * np.abs(said))  # no level of the fit: nothing is said
-    most = np.maximum(half * (1 + NEARLY) * relation.rounded, 10 * FLOAT * relation.size(values))
+    most = half * (1 + NEARLY) if relation.rounded else noise_of(10 * relation.size(values), 2 * half)
     return ~(np.abs(relation.solved(values, 0, first) - first) <= most)
+
+
+def noise_of(size: Floats, resolution: float) -> Floats:
+    """By what arithmetic with terms of some size may be off, in a column of that resolution (0: none)."""
+    return np.minimum(FLOAT * size, TICK * resolution if resolution else np.inf)
 
 
 def coded(relation: Relation) -> Floats:
@@ -75,8 +83,9 @@ def coded(relation: Relation) -> Floats:
     return np.array([np.nan if code is None else code for code in relation.codes])
 
 
-def _relation(table: Table, schema: Schema, one: Redundant) -> Relation | None:
-    """The relation of a candidate, with the fewest of its columns for which there is one; None without one."""
+def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Relation | None:
+    """The relation of a candidate, exact or rounded, with the fewest of its columns for which there is one; None where
+    there is none."""
     columns = {column.name: column for column in schema.encoded}
     own = [columns[name] for name in (one.name, *one.by)]
     if any(column.pooled for column in own):
@@ -87,19 +96,39 @@ def _relation(table: Table, schema: Schema, one: Redundant) -> Relation | None:
         if not _enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
             return None
         return _pairs((one.name, *one.by), own[1].level_counts[0], whole)
-    search: Callable[[tuple[str, ...], Floats, float], Relation | None] = _product if one.how == "product" else _sum
-    halves = sorted({0.0, half_digit(own[0]) * (1 + TIE)})  # exactly, or else as it is rounded
-    for places, half in itertools.product(_by_weight(codes, one.how == "product"), halves):
+    digit = half_digit(own[0])
+    if not exact and not digit:
+        return None
+    search = _product if one.how == "product" else _sum
+
+    def found(places: Sequence[int]) -> Relation | None:
         some = codes[:, [0, *places]]
         whole = some[~np.isnan(some).any(1)]
-        if not _enough(whole[:, 0], len(places) + 1, len(places) * np.log(len(columns))):
-            continue
+        if not places or not _enough(whole[:, 0], len(places) + 1, len(places) * np.log(len(columns))):
+            return None
         names = (one.name, *(one.by[place - 1] for place in places))
+        learnt = whole[::2] if not exact and len(places) > 1 else whole  # many weights fit rounded rows by chance
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-            relation = search(names, whole, half)
+            relation = search(names, learnt, digit, exact)
+            if relation is None:
+                return None
+            own_columns = whole[:, [names.index(name) for name in relation.names]]
+            return None if departing(relation, own_columns, digit).any() else relation
+
+    for places in _by_weight(codes, one.how == "product"):
+        relation = found(places)
         if relation is not None:
-            return relation
+            return _fewer(relation, places, found)
     return None
+
+
+def _fewer(relation: Relation, places: Sequence[int], found: Callable[[Sequence[int]], Relation | None]) -> Relation:
+    """A relation without the columns that it can do without: of columns that nearly say the same any might be in it."""
+    for place in places:
+        rest = [other for other in places if other != place]
+        if (shorter := found(rest)) is not None:
+            return _fewer(shorter, rest, found)
+    return relation
 
 
 def _enough(first: Floats, used: int, choice: float) -> bool:
@@ -119,7 +148,7 @@ def _by_weight(codes: Floats, product: bool) -> list[list[int]]:
     product): one, two, and so on."""
     with np.errstate(divide="ignore", invalid="ignore"):
         x = np.log(codes) if product else codes / np.nanmax(np.abs(codes), 0)
-    whole = x[np.isfinite(x).all(1)]
+    whole = _some(x[np.isfinite(x).all(1)])
     if len(whole) <= x.shape[1]:
         return []
     sd = whole.std(0)
@@ -135,11 +164,12 @@ def _pairs(names: tuple[str, ...], levels: int, codes: Floats) -> Relation:
     return Relation(names=names, how="levels", codes=tuple(first.get(level) for level in range(levels)))
 
 
-def _sum(names: tuple[str, ...], x: Floats, half: float) -> Relation | None:
+def _sum(names: tuple[str, ...], x: Floats, digit: float, exact: bool) -> Relation | None:
     """The first of the columns x [n, columns] as a sum of the others, with simple weights, where no row departs from it
-    (by more than `half`, where it is rounded); None where some row does."""
-    scale = np.abs(x).max(0)
-    y, others = x[:, 0] / scale[0], x[:, 1:] / scale[1:]
+    (where it is not `exact`, by more than half a `digit`); None where some row does."""
+    half = 0.0 if exact else digit * (1 + TIE)
+    scale, some = np.abs(x).max(0), _some(x)
+    y, others = some[:, 0] / scale[0], some[:, 1:] / scale[1:]
     sd = others.std(0)
     if not (np.isfinite(sd) & (sd > 0)).all():
         return None
@@ -148,28 +178,32 @@ def _sum(names: tuple[str, ...], x: Floats, half: float) -> Relation | None:
     left = np.sqrt(np.mean(np.square(centred - z @ squares)))
     if left > max(half / scale[0], FLOAT * np.sqrt(np.mean(np.square(y)) + len(sd) * np.abs(squares / sd).max() ** 2)):
         return None  # no other sum has its largest departure within that
-    found = _simple(names, x, squares / sd * scale[0] / scale[1:], half)
-    if found is None and half:
-        found = _simple(names, x, _closest(z, centred) / sd * scale[0] / scale[1:], half)
+    found = _simple(names, x, squares / sd * scale[0] / scale[1:], digit, exact)
+    if found is None and half and np.abs(centred - z @ squares).max() <= CLOSE * half / scale[0]:
+        found = _simple(names, x, _closest(z, centred) / sd * scale[0] / scale[1:], digit, exact)
     return found
 
 
-def _simple(names: tuple[str, ...], x: Floats, fit: Floats, half: float) -> Relation | None:
+def _simple(names: tuple[str, ...], x: Floats, fit: Floats, digit: float, exact: bool) -> Relation | None:
     """The first of the columns x [n, columns] as a sum of the others, with weights near to those of a fit: of simple
-    weights those by which the largest departure is least, else those with the fewest digits. None where none do."""
-    y, others = x[:, 0], x[:, 1:]
+    weights those by which the largest departure is least, else those with the fewest digits. What has no weight is no
+    part of it. None where none do."""
+    y, others, half = x[:, 0], x[:, 1:], digit * (1 + TIE)
     best, least = None, np.inf
     for weights, simple in _near(fit):
         if best is not None and not simple:
             break
         left = y - others @ weights
-        most = np.maximum(half, FLOAT * (np.abs(y) + np.abs(others) @ np.abs(weights)))
+        most = noise_of(np.abs(y) + np.abs(others) @ np.abs(weights), 2 * digit) if exact else np.full(len(y), half)
         constant = _shortest(float((left - most).max()), float((left + most).min()))
-        if constant is None or not weights.all() or not np.isfinite(weights).all():
+        parts = np.flatnonzero(weights)
+        if constant is None or not len(parts) or not np.isfinite(weights).all():
             continue
-        relation = Relation(names=names, weights=(1.0, *(-weights).tolist()), constant=constant, rounded=half > 0)
+        own = (1.0, *(-weights[parts]).tolist())
+        some = (names[0], *(names[1 + part] for part in parts))
+        relation = Relation(names=some, weights=own, constant=constant, rounded=not exact)
         away = float(np.abs(left - constant).max())
-        if away < BETTER * least and not (half and _tied(relation, x, half)):
+        if away < BETTER * least and (exact or not _tied(relation, x[:, [0, *(1 + parts)]], half)):
             best, least = relation, away
     return best
 
@@ -183,21 +217,25 @@ def _near(fit: Floats) -> Iterator[tuple[Floats, bool]]:
     yield fit, False
 
 
+def _some(x: Floats) -> Floats:
+    """MOST_ROWS of some rows, evenly spread."""
+    return x[np.linspace(0, len(x) - 1, MOST_ROWS).astype(int)] if len(x) > MOST_ROWS else x
+
+
 def _closest(z: Floats, y: Floats) -> Floats:
     """[columns] the weights by which the largest departure of y [n] from a sum of z [n, columns] and a constant is
-    least, by MOST_ROWS rows."""
+    least."""
     from scipy.optimize import linprog
 
-    some = np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).astype(int)
-    sums, scale = np.c_[z[some], np.ones(len(some))], y.std()
-    sides = np.c_[np.concatenate([sums, -sums]), -np.ones(2 * len(some))]
-    cost, ends = np.eye(sides.shape[1])[-1], np.concatenate([y[some], -y[some]]) / scale
+    sums, scale = np.c_[z, np.ones(len(z))], y.std()
+    sides = np.c_[np.concatenate([sums, -sums]), -np.ones(2 * len(z))]
+    cost, ends = np.eye(sides.shape[1])[-1], np.concatenate([y, -y]) / scale
     solved = linprog(cost, sides, ends, bounds=(None, None))
     weights = solved.x[:-2] * scale if solved.success else np.zeros(z.shape[1])
     return np.asarray(weights)
 
 
-def _product(names: tuple[str, ...], x: Floats, half: float) -> Relation | None:
+def _product(names: tuple[str, ...], x: Floats, digit: float, exact: bool) -> Relation | None:
     """The first of the columns x [n, columns], none of them negative, as a product of powers of the others, as `_sum`.
     Powers are whole numbers up to MOST_POWER."""
     above = x[(x > 0).all(1)]
@@ -207,17 +245,17 @@ def _product(names: tuple[str, ...], x: Floats, half: float) -> Relation | None:
     powers = np.rint(np.linalg.lstsq(logs[:, 1:], logs[:, 0], rcond=None)[0])
     if not powers.all() or np.abs(powers).max() > MOST_POWER:
         return None
-    y, others = above[:, 0], np.prod(above[:, 1:] ** powers, 1)
-    most = np.maximum(half, FLOAT * y)
+    y, others, half = above[:, 0], np.prod(above[:, 1:] ** powers, 1), digit * (1 + TIE)
+    most = noise_of(2 * y, 2 * digit) if exact else np.full(len(y), half)
     low, high = float(((y - most) / others).max()), float(((y + most) / others).min())
     constant = _shortest(low, high)
     if constant is None or constant <= 0:
         return None
     own = (1.0, *(-powers).tolist())
-    relation = Relation(names=names, how="product", weights=own, constant=constant, rounded=half > 0)
-    if departing(relation, x, half).any():  # also where it is divided by 0
+    relation = Relation(names=names, how="product", weights=own, constant=constant, rounded=not exact)
+    if departing(relation, x, digit).any():  # also where it is divided by 0
         return None
-    return None if half and _tied(relation, x, half) else relation
+    return None if not exact and _tied(relation, x, half) else relation
 
 
 def _tied(relation: Relation, x: Floats, half: float) -> bool:
