@@ -4,6 +4,7 @@ stay as they are."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -442,6 +443,59 @@ class TestHardTables:
         frame = pd.DataFrame({"men": men, "women": (men * rng.normal(1.01, 0.005, N)).round(0)})
         frame["people"] = frame.men + frame.women
         assert "'people' = 'men' + 'women'" in [one.words() for one in schema_of(frame).relations]
+
+    def test_the_tightest_relation_says_what_a_cell_is(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"kg": rng.normal(800, 60, N).round(0), "truck": rng.gamma(3, 3, N).round(2)})
+        lb, tons = Relation(names=("lb", "kg"), weights=(1.0, -2.2), rounded=True), (1.0, -0.0005, -1.0)
+        frame["lb"] = (2.2 * frame.kg).round(0)
+        frame["gross"] = (frame.truck + frame.lb / 2000).round(2)
+        gross = Relation(names=("gross", "lb", "truck"), weights=tons, rounded=True)
+        schema = replace(schema_of(frame), relations=(gross, lb))  # which says lb to the next ten
+        for filled in kept(frame, hidden(frame, "lb"), schema):
+            assert np.array_equal(filled.lb, frame.lb)
+
+    def test_large_numbers_that_differ_by_little_are_not_the_same(self) -> None:
+        rng = np.random.default_rng(0)
+        start = 1.7e12 + rng.integers(0, 10**10, 300)
+        assert schema_of(pd.DataFrame({"start": start, "end": start + rng.integers(1, 15, 300)})).relations == ()
+        x = rng.normal(size=300).round(2)
+        frame = pd.DataFrame({"x": x, "y": (x + 1e9 + rng.choice([0, 0.01], 300)).round(2)})
+        assert schema_of(frame).relations == ()
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_exact_sums_are_not_shadowed_by_rounded_ones_of_fewer_columns(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({"net": rng.gamma(2, 20, N).round(2)})
+        frame["vat"] = (0.19 * frame.net).round(2)
+        frame["gross"] = (frame.net + frame.vat).round(2)
+        frame["disc"] = (0.03 * frame.gross).round(2)
+        frame["pay"] = (frame.gross - frame.disc).round(2)
+        schema = schema_of(frame)
+        words = {relation.words() for relation in schema.relations}
+        assert {"'gross' = 'net' + 'vat'", "'pay' = 'net' + 'vat' - 'disc'"} <= words
+        for filled in kept(frame, hidden(frame, "pay"), schema):
+            assert np.allclose(filled.pay, frame.pay)
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_columns_that_nearly_say_the_same_are_no_junk_in_a_sum(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({"a": rng.gamma(2, 20, N).round(2), "b": rng.gamma(2, 10, N).round(2)})
+        frame["x"], frame["c"] = (frame.a + frame.b).round(1), rng.normal(50, 9, N).round(1)
+        frame["y"] = (frame.x + frame.c).round(0)
+        words = {relation.words() for relation in schema_of(frame).relations}
+        assert words == {"'x' = 'a' + 'b', rounded", "'y' = 'x' + 'c', rounded"}
+
+    def test_small_weights_beside_large_ones_do_not_drop_out(self) -> None:
+        rng = np.random.default_rng(0)
+        k, size = rng.integers(0, 50, (2, 400)), rng.integers(0, 10**7, (2, 400))
+        frame = pd.DataFrame({"k": k[0], "l": k[1], "s": size[0], "u": size[1]})
+        frame["A"] = 1e10 * frame.k + 1e10 * frame.l + frame.s
+        frame["B"] = 2e10 * frame.l - 1e10 * frame.k + frame.s + frame.u
+        for filled in kept(frame, hidden(frame, "k"), schema_of(frame)):
+            assert np.array_equal(filled.k, frame.k)
+        for filled in kept(frame, hidden(frame, "k", "s"), schema_of(frame)):
+            assert np.allclose(filled.A, 1e10 * filled.k + 1e10 * filled.l + filled.s, rtol=1e-9)
 
     def test_one_large_row_makes_no_relation(self) -> None:
         for seed in range(5):
