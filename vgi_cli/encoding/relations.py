@@ -166,7 +166,7 @@ def _pairs(names: tuple[str, ...], levels: int, codes: Floats) -> Relation:
 
 def _sum(names: tuple[str, ...], x: Floats, digit: float, exact: bool) -> Relation | None:
     """The first of the columns x [n, columns] as a sum of the others, with simple weights, where no row departs from it
-    (where it is not `exact`, by more than half a `digit`); None where some row does."""
+    (where it is not `exact`, by more than `digit`, half of what its last one counts); None where some row does."""
     half = 0.0 if exact else digit * (1 + TIE)
     scale, some = np.abs(x).max(0), _some(x)
     y, others = some[:, 0] / scale[0], some[:, 1:] / scale[1:]
