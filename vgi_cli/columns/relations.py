@@ -15,8 +15,9 @@ from vgi_cli.columns.wording import named
 
 SHOWN = 4
 """Terms of a sum that are written out."""
-MOST_PARTS, MOST_SHOWN = 12, 6
-"""Weights of more characters than the latter are written as fractions, where they are whole parts of one."""
+PARTS_OF_ONE, MOST_SHOWN = 12, 6
+"""Weights are halves, thirds, … to so many parts of one before they are anything else; those of more characters than
+the latter are written as such."""
 
 
 @final
@@ -111,7 +112,7 @@ def _times(weight: float) -> str:
     """`1.8 `, `1/3 `, nothing of 1."""
     if weight == 1:
         return ""
-    simple = Fraction(weight).limit_denominator(MOST_PARTS)
+    simple = Fraction(weight).limit_denominator(PARTS_OF_ONE)
     return f"{simple if len(plain(weight)) > MOST_SHOWN and float(simple) == weight else plain(weight)} "
 
 

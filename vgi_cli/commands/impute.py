@@ -15,7 +15,7 @@ from torch import Tensor
 
 from vgi_cli.columns.base import Point
 from vgi_cli.columns.levelled import Levelled
-from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.deltas import Deltas, record_path
 from vgi_cli.commands.dry_run import ImputePlan
@@ -573,18 +573,13 @@ class Sampling:
         draws = unpool(draws, schema, self._seed, rows.keys)
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
         require_finite(draws, missing, schema.layout.columns)
-        self._keep(draws, rows, missing)
-        if self._request.point is None:
-            return draws
-        draws = point_estimate(draws, cast(Point, self._request.point), schema)
-        self._keep(draws, rows, missing)
+        observed = observed_codes(rows, schema) if schema.relations else np.zeros(missing.shape)
+        apart = keep_relations(draws, observed, missing, schema, self.deltas.columns)
+        if self._request.point is not None:
+            draws = point_estimate(draws, cast(Point, self._request.point), schema)
+            apart = keep_relations(draws, observed, missing, schema, self.deltas.columns)
+        self._apart += apart
         return draws
-
-    def _keep(self, draws: Floats, rows: Rows, missing: Bools) -> None:
-        """Let draws keep to what holds in every row of the fit."""
-        if self._fitted.schema.relations:
-            observed = observed_codes(rows, self._fitted.schema)
-            self._apart += keep_relations(draws, observed, missing, self._fitted.schema, self.deltas.columns)
 
     def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:
         """[m, N, D] encoded: incomplete rows drawn, complete rows as they are."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats
-from vgi_cli.columns.relations import Relation
+from vgi_cli.columns.relations import PARTS_OF_ONE, Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import Redundant, codes_of, half_digit
 from vgi_cli.table.base import Table
@@ -20,8 +20,8 @@ ENOUGH = 20.0
 has a probability of less than exp(-ENOUGH), or one in 500 million."""
 FLOAT, TICK = 1e-13, 1e-3
 """Share of the size of its terms by which arithmetic may be off; of a column's last digit this share at most."""
-MOST_PARTS_OF_ONE, FEW_DIGITS, MOST_DIGITS = 12, 4, 15
-"""Weights that are tried: halves, thirds, … of one, and numbers of few significant digits, and then of more."""
+FEW_DIGITS, MOST_DIGITS = 4, 15
+"""Weights that are tried beside parts of one: numbers of few significant digits, and then of more."""
 BETTER = 0.99
 """Others that leave as much as this share do not replace simpler ones."""
 MOST_PARTS = 20
@@ -113,7 +113,7 @@ def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Rela
             if relation is None:
                 return None
             own_columns = whole[:, [names.index(name) for name in relation.names]]
-            return None if departing(relation, own_columns, digit).any() else relation
+            return None if departing(relation, own_columns, digit).any() else relation  # also where it is divided by 0
 
     for places in _by_weight(codes, one.how == "product"):
         relation = found(places)
@@ -210,7 +210,7 @@ def _simple(names: tuple[str, ...], x: Floats, fit: Floats, digit: float, exact:
 
 def _near(fit: Floats) -> Iterator[tuple[Floats, bool]]:
     """Weights near to those of a fit, and these, and whether they are simple: whole parts of one, and few digits."""
-    for parts in range(1, MOST_PARTS_OF_ONE + 1):
+    for parts in range(1, PARTS_OF_ONE + 1):
         yield np.rint(fit * parts) / parts, True
     for digits in range(1, MOST_DIGITS + 1):
         yield np.array([float(f"{weight:.{digits - 1}e}") for weight in fit]), digits <= FEW_DIGITS
@@ -253,8 +253,6 @@ def _product(names: tuple[str, ...], x: Floats, digit: float, exact: bool) -> Re
         return None
     own = (1.0, *(-powers).tolist())
     relation = Relation(names=names, how="product", weights=own, constant=constant, rounded=not exact)
-    if departing(relation, x, digit).any():  # also where it is divided by 0
-        return None
     return None if not exact and _tied(relation, x, half) else relation
 
 

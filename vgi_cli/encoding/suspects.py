@@ -91,7 +91,7 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         line
         for column in unnamed
         if isinstance(column, Carried | Levelled)
-        for line in [_text(table.column(column.name), isinstance(column, Carried), table.decimal)]
+        for line in [_text(table.column(column.name), isinstance(column, Carried))]
         if line
     ]
     doubts = (
@@ -129,7 +129,7 @@ def _commas(cells: Cells) -> bool:
     return all(COMMA.fullmatch(str(text).strip()) for text in texts)
 
 
-def _text(cells: Cells, alone: bool, decimal: str) -> str | None:
+def _text(cells: Cells, alone: bool) -> str | None:
     """What a column of texts may be beside that; `alone`: whether it is carried, else it is one of levels."""
     if alone and (line := doubt(cells)) is not None:
         return line
@@ -149,7 +149,7 @@ def _text(cells: Cells, alone: bool, decimal: str) -> str | None:
     if looks_written(cells, units=alone):
         wrong = observed & ~numbers.number
         comma = "`--decimal ,` where the comma is the decimal mark; " if _commas(cells) else ""
-        return f"{carried}: {first_cell(cells, wrong)} is no plain number ({comma}{plain_number(decimal)})"
+        return f"{carried}: {first_cell(cells, wrong)} is no plain number ({comma}{plain_number(cells.decimal)})"
     return _many(cells) if alone else None
 
 
