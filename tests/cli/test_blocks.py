@@ -43,6 +43,9 @@ def test_a_named_block_is_fitted_imputed_and_finetuned(vgi: Vgi, data: Path) -> 
         assert first != second and first[0][1:] == [0.1, 0.2]
     done = vgi("finetune", "--checkpoint", "run", "new.csv", "--epochs", "1", "--out", "tuned")
     assert done.code == 0, done.err
+    for sampler, count in (("metropolis", 20), ("exact", 100)):  # of chains a point estimate has fewer
+        planned = vgi("impute", "--checkpoint", "tuned", "--sampler", sampler, "--point", "mean", "--dry-run")
+        assert f"{count} of each hole, of which the mean is kept" in planned.out, planned.err
     assert vgi("impute", "--checkpoint", "tuned", "--sampler", "metropolis", "--m", "1", "-o", "t.csv").code == 0
     assert len(filled("t.1.csv")) == 5
 

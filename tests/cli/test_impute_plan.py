@@ -69,7 +69,7 @@ def test_it_says_what_impute_then_does(run: Vgi, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "layout", "written", "draws"),
     [
-        (["--point", "mean", "-o", "x.csv"], "single", "x.csv", "5 of each hole, of which the mean is kept"),
+        (["--point", "mean", "-o", "x.csv"], "single", "x.csv", "100 of each hole, of which the mean is kept"),
         (["--format", "long", "-o", "-"], "long", "to standard output", "5 of each hole"),
         (["--format", "single", "-o", "y.parquet"], "single", "y.parquet", "1 of each hole"),
     ],

@@ -212,6 +212,9 @@ def test_uncertainty_is_said(vgi: Vgi, run: Path) -> None:
     assert "the uncertainty of the fit: 2 bootstrap refits by em (they are reused: 5 draws were asked for)" in done.err
     done = vgi("impute", "--checkpoint", "run", "--uncertainty", "none", "-o", "c.csv")
     assert NOT_INCLUDED in done.err.splitlines() and "Rubin's rules would give" in NOT_INCLUDED
+    done = vgi("impute", "--checkpoint", "run", "--point", "mean", "-o", "mean.csv")
+    assert "the draws include the uncertainty of the fit: 2 bootstrap refits by em" in done.err.splitlines()
+    assert "the mean of 100 draws is a best guess" in done.err
     assert Path("c.1.csv").read_bytes() != Path("b.1.csv").read_bytes()
 
 

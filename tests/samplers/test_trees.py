@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from scipy.stats import chisquare, kstest, norm
 from torch import Tensor
@@ -95,12 +96,12 @@ def test_a_density_on_intervals_is_inverted() -> None:
 
 
 def test_corrected_probabilities_sum_to_one() -> None:
-    level, rows = cell(THREE), torch.tensor([0])
+    level = cell(THREE)
     probs = level.probs
     assert probs is not None
-    torch.testing.assert_close(level.probabilities(None, rows), probs)
+    torch.testing.assert_close(level.probabilities(None), probs)
     expected = probs * torch.tensor([3.0, 1.0, 0.2]).float().double()
-    torch.testing.assert_close(level.probabilities(stump(3.0, 1.0, 0.2), rows), expected / expected.sum())
+    torch.testing.assert_close(level.probabilities(stump(3.0, 1.0, 0.2)), expected / expected.sum())
 
 
 def test_without_trees_a_number_has_the_law_of_the_model() -> None:
@@ -178,3 +179,27 @@ def test_numbers_alone_have_laws_too() -> None:
     laws: CellLaws = plain.cell_laws()
     assert laws.levels(0) == 0
     assert laws.number(torch.zeros(3, 2, dtype=torch.float64), 1).mean.shape == (3, 1)
+
+
+def test_draws_do_not_depend_on_how_many_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws of one refit are revised together, many rows at a time: their bits stay."""
+    generator = torch.Generator().manual_seed(4)
+    x = torch.stack(
+        [
+            torch.randn(700, generator=generator),
+            torch.randint(3, (700,), generator=generator).float(),
+            torch.randint(2, (700,), generator=generator).float(),
+        ],
+        1,
+    ).double()
+    missing = torch.rand(x.shape, generator=generator) < 0.5
+    trees = [stump(*torch.rand(BINS, generator=generator).add(0.1).tolist()), stump(3.0, 1.0, 0.2), None]
+
+    def all_draws(count: int) -> Tensor:
+        imputer = TreesImputer([model(), model()], [trees, trees], LAYOUT)
+        return impute(imputer, x.masked_fill(missing, 0.0), missing, noise(700, count), free(-1.0))
+
+    many = all_draws(7)
+    assert torch.equal(all_draws(2), many[:2])
+    monkeypatch.setattr("vgi_cli.samplers.trees.TOGETHER", 256)
+    assert torch.equal(all_draws(7), many)

@@ -37,7 +37,7 @@ from vgi_cli.registry import names as registry
 from vgi_cli.reporting import DRAWING, READING, WRITING, Reporter, Stage
 from vgi_cli.runs.files import json_bytes, write_atomic
 from vgi_cli.runs.folder import RunFolder
-from vgi_cli.samplers.base import Box, Imputer
+from vgi_cli.samplers.base import ROW_BLOCK, Box, Imputer
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.settings.options import Frame
 from vgi_cli.settings.problems import origin
@@ -60,6 +60,9 @@ from vgi_cli.table.outputs import (
 )
 from vgi_cli.table.source import Block, Files, Source, Whole
 from vgi_cli.table.writer import Content, check_output, refuse_clash, write_blocks, write_into_folders
+
+AVERAGED_CELLS = 1 << 21
+"""Cells of all draws that are held at a time, where a point estimate is made of them."""
 
 
 class Imputed(NamedTuple):
@@ -558,6 +561,14 @@ class Sampling:
     def draw(self, rows: Rows, watch: Watch) -> Floats:
         """[m, N, D] draws of some rows in data units, or [1, N, D] point estimates. OutOfTime where the watch says
         so."""
+        if self._request.point is None:
+            return self._drawn(rows, watch)
+        most = ROW_BLOCK * max(1, AVERAGED_CELLS // (ROW_BLOCK * self._m * max(1, rows.table.D)))
+        parts = [self._drawn(rows.at(some), watch) for some in torch.arange(rows.table.N).split(most)]
+        return np.concatenate(parts, 1)
+
+    def _drawn(self, rows: Rows, watch: Watch) -> Floats:
+        """As `draw`, of all the rows at once."""
         schema = self._fitted.schema
         if self._imputer is None:
             draws = decode(rows.table.x.expand(self._m, -1, -1), schema)

@@ -103,7 +103,10 @@ def make_imputer(
     included = parameter_uncertainty(fitted, sampler, request.uncertainty)
     if included is not None:
         m = len(fitted.refits) if request.m is None else request.m
-        models, trees, more = enough_refits(fitted, m, request.table, work)
+        if request.point is None:
+            models, trees, more = enough_refits(fitted, m, request.table, work)
+        else:  # what is averaged needs no refit for each draw
+            models, trees, more = fitted.refits, fitted.trees, ""
         maps = [fitted.recoders.get(str(one.table.transform)) for one in recipes(fitted.recipe, range(len(models)))]
         work.reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
     else:

@@ -35,7 +35,7 @@ class Refits(NamedTuple):
 
 
 def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) -> Refits:
-    """The refits for m draws.
+    """The refits for m draws, each of which is an imputation of its own.
 
     Up to COUNT draws those of the run: where a fit made fewer, somebody or a time limit wanted it so. Beyond, further
     ones are made by EM from the fitted table: the one that is imputed (`table`, in memory), if it is that, or the files

@@ -298,16 +298,17 @@ def _trees(
                 trees[j] = _tree(cell, x[:, j], ~holes & used, weights, state)
                 if turn == ROUNDS - 1:
                     held = (~holes & ~used).nonzero()[:, 0]
-                    scores.append(_scores(cell, trees[j], held, x[held, j], u[held]))
+                    scores.append(_scores(cell.at(held), trees[j], held, x[held, j], u[held]))
                 drawn = holes.nonzero()[:, 0]
-                x[drawn, j] = cell.revised(trees[j], drawn, u[drawn])
+                x[drawn, j] = cell.at(drawn).revised(trees[j], u[drawn])
     return _Grown(trees, scores)
 
 
 def _scores(cell: Cell, tree: Tree | None, rows: Tensor, value: Tensor, u: Tensor) -> Scores:
+    """Of the cells of some rows (their numbers, and what they hold), by the law and by the tree."""
     if cell.probs is None:
-        return Scores(rows, value, cell.revised(None, rows, u), cell.revised(tree, rows, u))
-    law, corrected = (cell.probabilities(one, rows) for one in (None, tree))
+        return Scores(rows, value, cell.revised(None, u), cell.revised(tree, u))
+    law, corrected = (cell.probabilities(one) for one in (None, tree))
     place = value.long()[:, None]
     return Scores(rows, value, law.gather(1, place)[:, 0], corrected.gather(1, place)[:, 0])
 

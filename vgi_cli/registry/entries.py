@@ -56,11 +56,13 @@ class SamplerTraits(NamedTuple):
     precision  that it computes in; None: that of the fitted model
     refits     whether it can draw from several models, so that the uncertainty of the fit is in the draws
     stored     whether its draws are the imputations that the run stores: of the fitted rows, and no more than those
+    direct     whether a draw is made in a few steps, not as the end of a Markov chain that has to run long
     """
 
     precision: str | None = None
     refits: bool = False
     stored: bool = False
+    direct: bool = False
 
 
 class CompleterTraits(NamedTuple):

@@ -203,13 +203,13 @@ SAMPLERS = ExtensionPoint(
         "exact": Entry(
             "independent draws in closed form (fa, mixture)",
             "vgi_cli.samplers.exact:build",
-            SamplerTraits(precision="float64", refits=True),
+            SamplerTraits(precision="float64", refits=True, direct=True),
             needs=frozenset({"marginal"}),
         ),
         "trees": Entry(
             "exact draws, revised by trees where they predict a cell better (mixture)",
             "vgi_cli.samplers.trees:build",
-            SamplerTraits(precision="float64", refits=True),
+            SamplerTraits(precision="float64", refits=True, direct=True),
             needs=frozenset({"marginal", "discrete"}),
         ),
         "latent": Entry(

@@ -27,7 +27,7 @@ from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.trees import Tree
 from vgi_cli.models.gaussian.family import CellLaws, ColumnLaw, GaussianFamily
-from vgi_cli.samplers.base import Box, Imputer, SamplerInput
+from vgi_cli.samplers.base import ROW_BLOCK, Box, Imputer, SamplerInput
 from vgi_cli.samplers.exact import ExactImputer
 
 ROUNDS = 2
@@ -36,7 +36,9 @@ EXACT = 0.5
 """About which share of the work the draws are that are revised then; for what is told of it."""
 BINS = 10
 """Intervals of the distribution function of a number."""
-TOGETHER = 32
+TOGETHER = 4096
+"""Rows are looked at so many at a time, of as many draws from the same refit as that are."""
+EVEN = 32
 """Rows are revised in multiples of so many: the rounding of a row cannot depend on which other rows have holes."""
 RARE = 1e-6
 """Probabilities are looked at in logarithms from here on."""
@@ -64,21 +66,27 @@ class Cell:
         others = torch.where(indicators.of == j, 0.0, others)
         self.features = torch.cat([others, own], 1).to(torch.float32)
 
-    def revised(self, tree: Tree | None, rows: Tensor, u: Tensor) -> Tensor:
-        """[n] draws of the column for some rows (index [n] into R), as the tree corrects its law (None: it does not),
-        at u [n] in (0, 1)."""
-        if self.probs is not None:
-            return inverted(self.probabilities(tree, rows), u).to(u.dtype)
-        kept = None if tree is None else tree.table[tree.leaves(self.features[rows])].to(torch.float64)
-        law = ColumnLaw(*(part[rows] for part in cast(ColumnLaw, self.law)))
-        return law.quantile(u if kept is None else _unbent(kept[:, :BINS], u))
+    def at(self, rows: Tensor) -> Cell:
+        """The same of some of the rows (index into R)."""
+        some = copy.copy(self)
+        some.features = self.features[rows]
+        some.law = None if self.law is None else ColumnLaw(*(part[rows] for part in self.law))
+        some.probs = None if self.probs is None else self.probs[rows]
+        return some
 
-    def probabilities(self, tree: Tree | None, rows: Tensor) -> Tensor:
-        """[n, levels] of a column of levels in some rows (index [n] into R), as the tree corrects them."""
-        probs = cast(Tensor, self.probs)[rows]
+    def revised(self, tree: Tree | None, u: Tensor) -> Tensor:
+        """[R] draws of the column, as the tree corrects its law (None: it does not), at u [R] in (0, 1)."""
+        if self.probs is not None:
+            return inverted(self.probabilities(tree), u).to(u.dtype)
+        kept = None if tree is None else tree.table[tree.leaves(self.features)].to(torch.float64)
+        return cast(ColumnLaw, self.law).quantile(u if kept is None else _unbent(kept[:, :BINS], u))
+
+    def probabilities(self, tree: Tree | None) -> Tensor:
+        """[R, levels] of a column of levels, as the tree corrects them."""
+        probs = cast(Tensor, self.probs)
         if tree is None:
             return probs
-        probs = probs * tree.table[tree.leaves(self.features[rows])].to(torch.float64)[:, : probs.shape[1]]
+        probs = probs * tree.table[tree.leaves(self.features)].to(torch.float64)[:, : probs.shape[1]]
         return probs / probs.sum(1, keepdim=True)
 
 
@@ -116,39 +124,49 @@ class TreesImputer(Imputer):
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Draws in the box; computed on the CPU in float64."""
         self._exact.watch = lambda share: self.watch(EXACT * share)
-        result = self._exact.placed(x, missing, noise, box)
+        blocks = torch.arange(len(x)).split(ROW_BLOCK)
+        result = torch.cat([self._exact.placed(x[b], missing[b], noise.select(rows=b), box) for b in blocks], 1)
         holes = missing.cpu()
         bounds = Box(*(side.to("cpu", torch.float64) for side in box))
-        for i, draw in enumerate(noise.draws.tolist()):
-            self.watch(EXACT + (1 - EXACT) * i / len(noise.draws))
-            one = noise.select(draws=torch.tensor([i]))
-            rows = self._revise(draw % len(self._laws), result[i].to("cpu", torch.float64), holes, one, bounds)
-            result[i] = torch.where(missing, rows.to(result), x)
+        draws, done = noise.draws.tolist(), 0
+        for number in range(len(self._laws)):
+            mine = torch.tensor([i for i, draw in enumerate(draws) if draw % len(self._laws) == number])
+            for some in mine.split(max(1, TOGETHER // len(x))) if len(mine) else ():
+                self.watch(EXACT + (1 - EXACT) * done / len(draws))
+                one = noise.select(draws=some)
+                rows = self._revise(number, result[some].to("cpu", torch.float64), holes, one, bounds)
+                result[some] = torch.where(missing, rows.to(result), x)
+                done += len(some)
         return result
 
-    def _revise(self, number: int, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        laws, x = self._laws[number], x.clone()
+    def rows_at_once(self, draws: int) -> int:
+        return TOGETHER
+
+    def _revise(self, number: int, draws: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        """[n, R, D]: some draws of one refit, revised."""
+        laws, x = self._laws[number], draws.flatten(0, 1)
+        missing = missing.repeat(len(draws), 1)
         columns = missing.any(0).nonzero()[:, 0].tolist()
         for turn in range(ROUNDS):
-            u = noise.at(f"trees/{turn}").uniform()[0].cpu()
-            choice = noise.at(f"trees/{turn}/component").uniform()[0].cpu()
+            u = noise.at(f"trees/{turn}").uniform().flatten(0, 1).cpu()
+            choice = noise.at(f"trees/{turn}/component").uniform().flatten(0, 1).cpu()
             for j in columns:
                 rows = missing[:, j].nonzero()[:, 0]
-                index = torch.nn.functional.pad(rows, (0, -len(rows) % TOGETHER), value=int(rows[-1]))
-                cell = Cell(laws, self._indicators, x, j)
-                drawn = cell.revised(self._trees[number][j], index, u[index, j])[: len(rows)]
+                index = torch.nn.functional.pad(rows, (0, -len(rows) % EVEN), value=int(rows[-1]))
+                now = x[index]
+                drawn = Cell(laws, self._indicators, now, j).revised(self._trees[number][j], u[index, j])
                 outside = ~((drawn >= box.low[j]) & (drawn <= box.high[j]))
                 if bool(outside.any()):
-                    again = laws.redraw(x, j, box.low[j], box.high[j], choice[:, j], u[:, j])[rows]
+                    again = laws.redraw(now, j, box.low[j], box.high[j], choice[index, j], u[index, j])
                     drawn = torch.where(outside, again, drawn)
-                x[rows, j] = drawn
+                x[rows, j] = drawn[: len(rows)]
         self._revised += int(missing.sum())
-        return x
+        return x.unflatten(0, draws.shape[:2])
 
     def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor:
         number, rows = draw % len(self._laws), x.to("cpu", torch.float64)
         cell = Cell(self._laws[number], self._indicators, rows, j)
-        return cell.probabilities(self._trees[number][j], torch.arange(len(rows))).to(x.device)
+        return cell.probabilities(self._trees[number][j]).to(x.device)
 
     def diagnostics(self) -> dict[str, object]:
         """What the exact draws report, and how many cells were revised."""

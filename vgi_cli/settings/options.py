@@ -555,7 +555,7 @@ class FinetuneOptions(CommonOptions, total=False):
 class ImputeOptions(CommonOptions, total=False):
     """Of `vgi impute`."""
 
-    m: Annotated[int | None, Option("Number of imputations. Default: 5, or all chains if fewer.", "N")]
+    m: Annotated[int | None, Option("Number of imputations. Default: 5 (with --point 100, of chains 20), or all chains if fewer.", "N")]
     format: Annotated[
         str | None,
         Option(
@@ -621,7 +621,7 @@ class ImputeConsoleOptions(TypedDict, total=False):
 class BatchOptions(TypedDict, total=False):
     """Of `vgi_cli.impute_batches`."""
 
-    m: Annotated[int | None, Option("Number of imputations. Default: 1, with point= 5.", "N")]
+    m: Annotated[int | None, Option("Number of imputations. Default: 1 (with point= 100, of chains 20).", "N")]
     point: Annotated[str | None, Option("One table of point estimates; not for inference.", "mean|median|mode")]
     sampler: Annotated[str, Option("Sampler.", "NAME", default="auto")]
     uncertainty: Annotated[str, Option("Uncertainty of the parameters.", "RULE", default="auto")]
