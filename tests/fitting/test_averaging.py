@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import vgi_cli
-from vgi_cli.errors import RunError, UsageError
+from vgi_cli.errors import Interrupted, RunError, UsageError
 from vgi_cli.fitting import contest, refits
 from vgi_cli.fitting.averaging import LEAST, SELECTIONS, averaged, selected, turns
 from vgi_cli.fitting.contest import DRAWS, Drawn, _drawn
 from vgi_cli.fitting.fitted import load_run
+from vgi_cli.methods.em import bootstrap
 from vgi_cli.reporting import Silent
 
 LINEAR, NORMAL = (
@@ -165,6 +166,48 @@ def test_a_recipe_repeats_the_fit_and_a_resumed_fit_ends_in_the_same_bits(tmp_pa
         assert kept[0].keys() == other.keys() and all(torch.equal(value, other[key]) for key, value in kept[0].items())
     assert (whole.path / "recipe.yaml").read_text() == (repeated.path / "recipe.yaml").read_text()
     assert (whole.path / "schema-linear.json").read_text() == (again.path / "schema-linear.json").read_text()
+
+
+def test_refits_that_were_made_before_a_stop_are_kept(
+    tmp_path: Path, few: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data.csv"
+    table(levels=True).to_csv(data, index=False)
+    whole = fit(tmp_path / "whole", LINEAR, NORMAL, data=data)
+    climbed, fitted = list[int](), list[int]()
+    settle, alone = bootstrap.settle, refits.fitted_alone
+
+    def stopped(*args: Any, **more: Any) -> bool:
+        climbed.append(len(climbed))
+        if len(climbed) == 4:
+            raise Interrupted("stopped by SIGTERM", 143)
+        return settle(*args, **more)
+
+    def counted(*args: Any) -> Any:
+        fitted.append(len(fitted))
+        return alone(*args)
+
+    monkeypatch.setattr(bootstrap, "settle", stopped)
+    monkeypatch.setattr(refits, "fitted_alone", counted)
+    with pytest.raises(Interrupted, match="stopped by SIGTERM in the bootstrap refits; the fit is saved in"):
+        fit(tmp_path / "run", LINEAR, NORMAL, data=data)
+    kept = load_run(tmp_path / "run", Silent())
+    assert len(kept.refits) == 3 and len(vgi_cli.impute(tmp_path / "run", data, m=2)) == 2
+    again = vgi_cli.fit(out=tmp_path / "run", resume=True)
+    assert len(climbed) == 5 and len(fitted) == 1  # one refit more, and no model of the average was fitted again
+    tensors = [load_run(run.path, Silent()).run.tensors("model") for run in (whole, again)]
+    assert tensors[0].keys() == tensors[1].keys()
+    assert all(torch.equal(value, tensors[1][key]) for key, value in tensors[0].items())
+    assert again.manifest["bootstrap_unsettled"] == whole.manifest["bootstrap_unsettled"]
+
+
+def test_the_fit_of_another_model_takes_its_part_of_the_progress(tmp_path: Path, few: None) -> None:
+    seen: list[Any] = []
+    fit(tmp_path / "run", LINEAR, NORMAL, progress=seen.append)
+    shares = [one.share for one in seen if one.name == "refitting to resampled rows"]
+    assert shares == sorted(shares) and shares[-1] == 1.0
+    done = [one for one in seen if one.name == "refitting to resampled rows" and one.done == 0 and one.share > 0]
+    assert len(done) > 3 and done[-1].share == pytest.approx(2.4 / 6.4)  # of the fit that comes before the first refit
 
 
 def test_each_model_has_the_pooling_and_tolerance_of_its_own_kind(tmp_path: Path, few: None) -> None:

@@ -538,7 +538,7 @@ class Sampling:
                 self.keep_off_codes(drawn, block.table)
                 holes = rows.table.layout.of_columns(rows.table.missing)
                 draws.add(block.first, holes.numpy(), drawn)
-                done += int(rows.table.missing.any(1).sum())
+                done += int(holes.any(1).sum())
         self.finish()
 
     def _time_up(self, watch: Watch) -> TimeUp:
@@ -550,7 +550,7 @@ class Sampling:
 
     def whole(self, rows: Rows) -> Floats:
         """As `draw`, of rows that are all there are, as a stage. TimeUp where the limit is over."""
-        count = int(rows.table.missing.any(1).sum())
+        count = int(rows.table.layout.of_columns(rows.table.missing).any(1).sum())
         with self._reporter.stage(DRAWING, "rows", self._limit.end) as stage:
             watch = Watch(stage, 0, count, self._limit.over)
             try:
@@ -596,7 +596,7 @@ class Sampling:
         """[m, N, D] encoded: incomplete rows drawn, complete rows as they are."""
         x, missing = rows.table.x.to(self._device, self._dtype), rows.table.missing.to(self._device)
         out = x.expand(len(noise.draws), *x.shape).clone()
-        index = missing.any(1).nonzero()[:, 0]
+        index = rows.table.layout.of_columns(missing).any(1).nonzero()[:, 0]
         for some in index.split(imputer.rows_at_once(len(noise.draws))):
             imputer.watch = watch.within(len(some))
             out[:, some] = impute_rows(imputer, x[some], missing[some], noise.select(rows=some), box)

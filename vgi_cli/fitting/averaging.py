@@ -23,7 +23,9 @@ from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.encoding.recode import Recoder, recoder
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.plan import stream
+from vgi_cli.layout import Layout
 from vgi_cli.methods.em.em import EmConfig, climb_rounded, completed, starting_rows
+from vgi_cli.methods.em.steps import nothing
 from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.family import GaussianFamily, em_table
 from vgi_cli.settings.recipe import Averaged, Recipe
@@ -32,6 +34,9 @@ SELECTIONS = 100
 """Members of the ensemble by which weights are found: these are multiples of 1 / SELECTIONS."""
 LEAST = 0.05
 """A model of a smaller weight is left out: it would get no refit of twenty, or one."""
+
+ITERATIONS = 20
+"""After so many iterations a fit is said to be half done: nothing knows how many it will take."""
 
 
 def averaged(recipe: Recipe) -> tuple[Averaged, ...]:
@@ -85,24 +90,42 @@ def recoders(schema: Schema, others: Mapping[str, Schema]) -> dict[str, Recoder]
     return cast(dict[str, Recoder], found)
 
 
+def unfitted(recipe: Recipe, layout: Layout) -> GaussianFamily:
+    """One of the models of an average, before it is fitted."""
+    return built(cast(type[GaussianFamily], recipe.model.family), recipe.model_settings, layout).double()
+
+
 def fitted_alone(
-    recipe: Recipe, table: TensorTable, em: EmConfig, number: int, stop: Callable[[], bool]
+    recipe: Recipe,
+    table: TensorTable,
+    em: EmConfig,
+    number: int,
+    stop: Callable[[], bool],
+    tell: Callable[[float], None] = nothing,
 ) -> GaussianFamily:
     """One of the models of an average, fitted to rows as its transform encodes them by EM; where its refits start.
 
     number  of the first refit that is of it: what its random stream is called by
     stop    asked between iterations; GivenUp where it is true
+    tell    told about which share of the fit is done
     """
     ask(stop)
     generator = stream(recipe.seed, f"average/{number}")
-    family = cast(type[GaussianFamily], recipe.model.family)
-    model = built(family, recipe.model_settings, table.layout).double()
+    model = unfitted(recipe, table.layout)
     some = table if table.scratch is None else table.rows(spread_rows(table.N, starting_rows(table.D)))
     model.initialise(completed(some, generator), generator)
     rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
     tolerance = model.tolerance if em.tolerance is None else em.tolerance
     penalty = model.penalty(em.pooling, em.floor)
-    climb_rounded(model, table, rows, penalty, em, tolerance, generator, lambda _: ask(stop))
+    count = 0
+
+    def each(done: int) -> None:
+        nonlocal count
+        ask(stop)
+        count += 1
+        tell(count / (count + ITERATIONS))
+
+    climb_rounded(model, table, rows, penalty, em, tolerance, generator, each)
     return model
 
 

@@ -46,6 +46,7 @@ from vgi_cli.fitting.refits import (
     refit_count,
     settled_uncertainty,
     split_bootstrap,
+    split_way,
 )
 from vgi_cli.fitting.rows import Rows, held_out, training_rows
 from vgi_cli.fitting.sharing import shared_by
@@ -472,7 +473,7 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
             why = str(error).splitlines()[-1].strip()
             raise RunError(f"run '{run.name}' is damaged: its state does not fit its recipe ({why})", HINT) from None
         work.ranks.any(False)  # all have read the run: from here on rank 0 writes
-    if before in DONE and state.epoch >= state.epochs:
+    if before in DONE and (state.epoch >= state.epochs or isinstance(state, EmState) and state.converged):
         outcome = Outcome(before, state.epoch, drive.steps)
     else:
         outcome = drive.go()
@@ -547,7 +548,8 @@ def observed_quantiles(table: TensorTable, count: int = 512) -> Tensor:
 def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
     """Bootstrap refits, the final recipe and the final manifest."""
     recipe, work, limit = job.recipe.replace(time_limit=None), job.work, job.work.limit
-    tensors, kept = split_bootstrap(run.tensors("model"))
+    held = run.tensors("model")
+    tensors, kept = split_bootstrap(held)
     refits = NO_REFITS
     if outcome.stopped_by == "time_limit":
         recipe = recipe.replace(stop_after=outcome.steps)
@@ -564,7 +566,7 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
 
         early = drive.plateau is not None and drive.plateau.satisfied and work.ranks.alone
         anew = partial(_anew, job, recipe) if early else None
-        fit = Fit(model, job.train.table, drive.state, parameters, kept, keep, anew, job.recoders)
+        fit = Fit(model, job.train.table, drive.state, parameters, kept, keep, anew, job.recoders, split_way(held))
         refits = refit(recipe, fit, work)
         if refits.tensors and not work.ranks.rank and trees.wanted(recipe, job.train.table):
             grown = _trees(job, recipe, refits.tensors)

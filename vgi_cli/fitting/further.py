@@ -97,8 +97,12 @@ def _made(fitted: FittedTable, table: TensorTable, m: int, work: Work) -> Iterat
     if refitted_by(fitted) == "posterior":
         yield from islice(refits.posterior_draws(recipe, fitted.model, table, m, work), have, None)
         return
+    unsettled = done = 0
     for made in refits.made_refits(recipe, fitted.model, table, range(have, m), work, fitted.recoders):
+        unsettled += not made.settled
+        done += 1
         yield made.parameters
+    refits.say_unsettled(recipe, unsettled, done, fitted.model, table.rows(table.used), work)
 
 
 def refitted_by(fitted: FittedTable) -> str:

@@ -19,8 +19,8 @@ from torch import Tensor
 from vgi_cli.completers.base import GivenUp
 from vgi_cli.data import TensorTable
 from vgi_cli.encoding.recode import NO_RECODERS, Recoder
-from vgi_cli.errors import FitError, UsageError
-from vgi_cli.fitting.averaging import averaged, fitted_alone, is_the_fit, recipe_of, turns
+from vgi_cli.errors import FitError, Interrupted, UsageError
+from vgi_cli.fitting.averaging import averaged, fitted_alone, is_the_fit, recipe_of, turns, unfitted
 from vgi_cli.fitting.driver import CHECKPOINT_SECONDS
 from vgi_cli.fitting.plan import stream
 from vgi_cli.layout import Layout
@@ -28,7 +28,7 @@ from vgi_cli.machine.device import one_thread
 from vgi_cli.machine.work import TimeUp, Work
 from vgi_cli.methods import reweighted
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.em.bootstrap import Refit, refits, size_of
+from vgi_cli.methods.em.bootstrap import MOST_ROWS, USUAL_STEPS, Refit, refits, size_of
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.methods.em.posterior import components, draws
 from vgi_cli.methods.em.posterior import size_of as size_of_chain
@@ -40,6 +40,12 @@ from vgi_cli.reporting import POSTERIOR, REFITS
 from vgi_cli.settings.recipe import Recipe
 
 PREFIX, TREES = "bootstrap/", "trees/"
+WAY = "refitting/"
+"""What stands before the names of what is kept while refits are made, and of nothing in a run that is finished."""
+SETTLED = "settled"
+"""There, whether each of the refits that are kept had settled."""
+FIT_STEPS = 60
+"""About how many EM steps the fit of another model of an average takes; for what is told of it."""
 COUNT = 20
 """What `auto` makes and keeps; more imputations than that have theirs made when they are drawn (fitting/further.py)."""
 
@@ -76,6 +82,7 @@ class Fit(NamedTuple):
     parameters    tensors of the fitted model and of its conditionals, by file stem
     kept          refits that an earlier process made
     keep          saves refits on the way, under their names in the run
+    way           what else it kept for those that are still to be made (`split_way`)
     anew          (weights of the rows [N], random stream) -> parameters of the model, fitted anew; None: not to be done
     recoders      by transform, to the rows of the models that it averages over
     """
@@ -88,6 +95,7 @@ class Fit(NamedTuple):
     keep: Callable[[dict[str, Tensor]], None]
     anew: Callable[[Tensor, torch.Generator], dict[str, Tensor]] | None = None
     recoders: Mapping[str, Recoder] = NO_RECODERS
+    way: Mapping[str, Tensor] = {}
 
 
 def refitting(recipe: Recipe) -> Literal["em", "own"] | None:
@@ -129,6 +137,8 @@ def _by_em(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
     """Where several ranks share a fit, each makes some of the refits, and rank 0 gets them all."""
     ranks, count = work.ranks, refit_count(recipe)
     numbers = range(count)[ranks.rank :: ranks.world]
+    if ranks.alone:
+        return _by_em_alone(recipe, fit, count, work)
     own: dict[str, Tensor] = {}
     made = made_refits(recipe, fit.model, fit.table, numbers, work, fit.recoders)
     unsettled = done = 0
@@ -136,18 +146,42 @@ def _by_em(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
         own |= named(number, one.parameters)
         done += 1
         unsettled += not one.settled
-    if ranks.alone:
-        return _enough(Refitted(own, "em", unsettled), done, count, work)
     handed_in = ranks.collect({**own, "counts": torch.tensor([done, unsettled])})
     if ranks.rank:
         return Refitted(own, "em", unsettled)
     done, unsettled = (int(n) for n in torch.stack([each.pop("counts") for each in handed_in]).sum(0))
-    _say_unsettled(recipe, unsettled, done, fit.model, fit.table.rows(fit.table.used), work)
+    say_unsettled(recipe, unsettled, done, fit.model, fit.table.rows(fit.table.used), work)
     every = {name: value for each in handed_in for name, value in each.items()}
     return _enough(Refitted(every, "em", unsettled), done, count, work)
 
 
-def _say_unsettled(recipe: Recipe, unsettled: int, done: int, model: Model, table: TensorTable, work: Work) -> None:
+def _by_em_alone(recipe: Recipe, fit: Fit, count: int, work: Work) -> Refitted:
+    """All refits in one process, after those that were kept; on the way they are saved."""
+    settled = [bool(one) for one in fit.way.get(SETTLED, ())][:count]
+    kept = fit.kept[: len(settled)]
+    own, saved = _all_named(kept), time.monotonic()
+    way = {name: value for name, value in fit.way.items() if name != SETTLED}
+
+    def keep() -> None:
+        fit.keep({**own, **named_way({**way, SETTLED: torch.tensor(settled)})})
+
+    made = made_refits(recipe, fit.model, fit.table, range(len(kept), count), work, fit.recoders, way)
+    try:
+        for one in made:
+            own |= named(len(settled), one.parameters)
+            settled.append(one.settled)
+            if time.monotonic() - saved >= CHECKPOINT_SECONDS:
+                keep()
+                saved = time.monotonic()
+    except Interrupted:
+        keep()
+        raise
+    table = fit.table.rows(fit.table.used)
+    say_unsettled(recipe, settled.count(False), len(settled), fit.model, table, work)
+    return _enough(Refitted(own, "em", settled.count(False)), len(settled), count, work)
+
+
+def say_unsettled(recipe: Recipe, unsettled: int, done: int, model: Model, table: TensorTable, work: Work) -> None:
     """A line where some refits did not settle; `table`: the rows with an observed cell."""
     if not unsettled:
         return
@@ -405,21 +439,59 @@ def made_refits(
     numbers: Sequence[int],
     work: Work,
     recoders: Mapping[str, Recoder] = NO_RECODERS,
+    way: dict[str, Tensor] | None = None,
 ) -> Iterator[Refit]:
-    """The refits of these numbers, each the same whatever the others are, as far as a time limit allows; a line is said
-    where some did not settle. `recoders`: to the transforms of the models that the fit averages over."""
+    """The refits of these numbers, each the same whatever the others are, as far as a time limit allows. `recoders`: to
+    the transforms of the models that the fit averages over; `way`: the fits of these, which are found there or put
+    there."""
     if not numbers:
         return
     table = table.rows(table.used).to(dtype=torch.float64)
-    unsettled = done = 0
+    done, total = 0, len(numbers)
+    units = total + sum(_fits(recipe, numbers)) * _fit_cost(table.N)
+    spent = 0.0
     with work.reporter.stage(REFITS, "refits", work.limit.end) as stage:
-        for one in _in_turn(recipe, cast(GaussianFamily, model), table, numbers, work, recoders):
-            unsettled += not one.settled
+
+        def fitting(share: float) -> None:
+            nonlocal spent
+            stage((done + spent + share * _fit_cost(table.N)) / units, done, total)
+            if share == 1.0:
+                spent += _fit_cost(table.N)
+
+        for one in _in_turn(recipe, cast(GaussianFamily, model), table, numbers, work, recoders, Way(way, fitting)):
             yield one
             done += 1
-            stage(done / len(numbers), done, len(numbers))
-    if work.ranks.alone:
-        _say_unsettled(recipe, unsettled, done, model, table, work)
+            stage((done + spent) / units, done, total)
+
+
+def _fits(recipe: Recipe, numbers: Sequence[int]) -> list[bool]:
+    """Of the models of the average that have a refit among these, whether they have to be fitted first."""
+    members = averaged(recipe)
+    order = turns([one.weight for one in members], max(numbers) + 1) if members else []
+    return [not is_the_fit(recipe, members[which]) for which in {order[number] for number in numbers if members}]
+
+
+def _fit_cost(N: int) -> float:
+    """About how many refits take as long as the fit of another model of the average to N rows does."""
+    return max(1.0, FIT_STEPS * N / (USUAL_STEPS * min(N, MOST_ROWS)))
+
+
+class Way(NamedTuple):
+    """What refits meet on their way: the fits of the models of an average by name (None: they are not kept), and who is
+    told which share of such a fit is done."""
+
+    fits: dict[str, Tensor] | None
+    tell: Callable[[float], None]
+
+    def found(self, which: int) -> dict[str, Tensor]:
+        """The parameters of such a fit; empty where it was not made before."""
+        start = f"{which}/"
+        return {k.removeprefix(start): v for k, v in (self.fits or {}).items() if k.startswith(start)}
+
+    def put(self, which: int, model: Model) -> None:
+        """Keep a fit."""
+        if self.fits is not None:
+            self.fits.update((f"{which}/{name}", value.detach().clone()) for name, value in model.state_dict().items())
 
 
 def _in_turn(
@@ -429,6 +501,7 @@ def _in_turn(
     numbers: Sequence[int],
     work: Work,
     recoders: Mapping[str, Recoder],
+    way: Way,
 ) -> Iterator[Refit]:
     """The refits in the order of their numbers, each of its model: of the fitted one (`model`), or of those that the
     fit averages over, which are fitted when the first refit of them comes."""
@@ -453,10 +526,16 @@ def _in_turn(
                     coded[transform] = recoders[transform].table(table)
                 rows = coded.get(transform, table)
                 alone = recipe_of(recipe, members[which])
-                try:
-                    own = fitted_alone(alone, rows, em, order.index(which), work.limit.over)
-                except GivenUp:
-                    return
+                if found := way.found(which):
+                    own = unfitted(alone, rows.layout)
+                    own.load_state_dict(found)
+                else:
+                    try:
+                        own = fitted_alone(alone, rows, em, order.index(which), work.limit.over, way.tell)
+                    except GivenUp:
+                        return
+                    way.put(which, own)
+                way.tell(1.0)
             size = size_of(own, rows.missing)
             if size.rows < rows.N:
                 share = math.sqrt(size.rows / rows.N)
@@ -481,14 +560,25 @@ def refit_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value for name, value in tensors.items() if name.startswith((PREFIX, TREES))}
 
 
+def named_way(way: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What a fit keeps while its refits are made, under its names in the run."""
+    return {f"{WAY}{name}": value for name, value in way.items()}
+
+
+def split_way(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What `named_way` has named, from the tensors of model.safetensors."""
+    return {name.removeprefix(WAY): value for name, value in tensors.items() if name.startswith(WAY)}
+
+
 def split_bootstrap(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[dict[str, Tensor]]]:
-    """(parameters of the fit, parameters of each refit) from the tensors of model.safetensors, which may hold trees."""
+    """(parameters of the fit, parameters of each refit) from the tensors of model.safetensors, which may hold trees, and
+    what is kept on the way."""
     own: dict[str, Tensor] = {}
     refitted: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         if key.startswith(PREFIX):
             number, _, name = key.removeprefix(PREFIX).partition("/")
             refitted.setdefault(int(number), {})[name] = value
-        elif not key.startswith(TREES):
+        elif not key.startswith((TREES, WAY)):
             own[key] = value
     return own, [refitted[number] for number in sorted(refitted)]
