@@ -19,12 +19,12 @@ from torch import Tensor
 
 from vgi_cli.columns.schema import Schema
 from vgi_cli.completers.base import ask
-from vgi_cli.data import TensorTable, spread_rows
+from vgi_cli.data import TensorTable
 from vgi_cli.encoding.recode import Recoder, recoder
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.plan import stream
 from vgi_cli.layout import Layout
-from vgi_cli.methods.em.em import EmConfig, climb_rounded, completed, starting_rows
+from vgi_cli.methods.em.em import EmConfig, climb_rounded, start
 from vgi_cli.methods.em.steps import nothing
 from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.family import GaussianFamily, em_table
@@ -112,11 +112,6 @@ def fitted_alone(
     ask(stop)
     generator = stream(recipe.seed, f"average/{number}")
     model = unfitted(recipe, table.layout)
-    some = table if table.scratch is None else table.rows(spread_rows(table.N, starting_rows(table.D)))
-    model.initialise(completed(some, generator), generator)
-    rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
-    tolerance = model.tolerance if em.tolerance is None else em.tolerance
-    penalty = model.penalty(em.pooling, em.floor)
     count = 0
 
     def each(done: int) -> None:
@@ -125,6 +120,10 @@ def fitted_alone(
         count += 1
         tell(count / (count + ITERATIONS))
 
+    start(model, table, em, generator, each=lambda _: ask(stop))
+    rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
+    tolerance = model.tolerance if em.tolerance is None else em.tolerance
+    penalty = model.penalty(em.pooling, em.floor)
     climb_rounded(model, table, rows, penalty, em, tolerance, generator, each)
     return model
 

@@ -39,7 +39,17 @@ from vgi_cli.data import Rounding, TensorTable, spread_rows
 from vgi_cli.errors import FitError
 from vgi_cli.maths.noise import mix64
 from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, PieceEnd, Standing, State
-from vgi_cli.methods.em.steps import NOT_BEGUN, REFINED, Begun, Step, climb, em_step, iteration_in_pieces, parameters_of
+from vgi_cli.methods.em.steps import (
+    NOT_BEGUN,
+    REFINED,
+    Begun,
+    Step,
+    climb,
+    em_step,
+    iteration_in_pieces,
+    nothing,
+    parameters_of,
+)
 from vgi_cli.methods.optimisation import StepFailed
 from vgi_cli.methods.start import INITIAL_ROWS, gaussian_draws
 from vgi_cli.models.base import Model
@@ -57,6 +67,10 @@ ROUGH = 1e-3
 """Nats a row: a fit whose cells are still to be redrawn goes on with that when an iteration gains less."""
 REDRAWN_WORK = 1e10
 """Multiplications that the redraws of a fit may take: beyond, cells stay spread evenly. Counted, never timed."""
+EARLY, CELLS, EACH = 10_000, 200, 5
+"""A fit to twice as many rows and more begins with so many; what a column and a level has to have among them."""
+EARLY_EPOCHS = 50
+"""Most iterations there, for each time that rounded cells are drawn."""
 STARTING_CELLS = 1 << 20
 """Cells of the rows that a model starts from, where the table lies in files: bounds their memory."""
 
@@ -209,21 +223,64 @@ def init(model: Model, table: TensorTable, config: EmConfig, generator: torch.Ge
 def begin(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator, step: Step) -> EmState:
     """EM works in float64, whatever the precision of the model so far; rows that are not used do not enter.
 
-    The model starts from rows completed by draws under one Gaussian (of a table in files, from some of its rows: see
-    `starting_rows`). Raises FitError when nothing is observed.
+    Where the model starts: see `start`. Raises FitError when nothing is observed.
     """
     family = cast(GaussianFamily, model).double()
     used = table.used
     if len(used) == 0:
         raise FitError("no row has an observed cell", "EM needs at least one observed cell")
     table = table.rows(used)
-    some = table if table.scratch is None else table.rows(spread_rows(table.N, starting_rows(table.D)))
-    family.initialise(completed(some, generator), generator)
+    start(family, table, config, generator, early=step is em_step)
     rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
     redrawing = None
     if table.rounding is not None and (rounds := redraws_of(config, family, table)):
         redrawing = Redrawing(table.rounding, rounds, int(torch.randint(2**62, (), generator=generator)))
     return EmState(family, rows, config, step, redrawing)
+
+
+def start(
+    model: GaussianFamily,
+    table: TensorTable,
+    config: EmConfig,
+    generator: torch.Generator,
+    *,
+    early: bool = True,
+    each: Callable[[int], None] = nothing,
+) -> None:
+    """Where a model begins, in place: at rows completed by draws under one Gaussian (of a table in files, at some of
+    its rows: `starting_rows`). Of many rows (`early_rows`) it is fitted to some first: where an iteration costs little,
+    it finds what these say, and all rows are left what they add to that (docs/research/benchmarks.md). `early`: whether
+    that may be; `each`: see `climb`."""
+    some = early_rows(table) if early else None
+    if some is None:
+        rows = table if table.scratch is None else table.rows(spread_rows(table.N, starting_rows(table.D)))
+        model.initialise(completed(rows, generator), generator)
+        return
+    few = table.rows(some)
+    few = few._replace(x=few.x.to(torch.float64), scratch=None)
+    model.initialise(completed(few, generator), generator)
+    penalty = model.penalty(config.pooling, config.floor)
+    tolerance = model.tolerance if config.tolerance is None else config.tolerance
+    short = config.model_copy(update={"epochs": min(config.epochs, EARLY_EPOCHS)})
+    sorted_rows = em_table(few.x, few.missing, few.relative_weight)
+    climb_rounded(model, few, sorted_rows, penalty, short, tolerance, generator, each)
+
+
+def early_rows(table: TensorTable) -> Tensor | None:
+    """Evenly spread rows, EARLY or twice as many and so on, in which each column has CELLS observed cells and each
+    level EACH; None where that would be more than half of the rows."""
+    count = EARLY
+    while 2 * count <= table.N:
+        rows = spread_rows(table.N, count)
+        missing, x = table.missing[rows], table.x[rows]
+        if int((~missing).sum(0).min()) >= CELLS and all(
+            int(torch.bincount(x[~missing[:, j], j].long(), minlength=levels).min()) >= EACH
+            for j, levels in enumerate(table.layout.level_counts)
+            if levels
+        ):
+            return rows
+        count *= 2
+    return None
 
 
 def starting_rows(D: int) -> int:
