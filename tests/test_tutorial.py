@@ -95,9 +95,9 @@ def test_its_blocks_run_as_they_stand(tmp_path: Path, monkeypatch: pytest.Monkey
     assert done.returncode == 0, done.stderr
     assert [line for line in shown(0) if line not in done.stdout] == []
     assert shown(1)[0] in done.stderr
-    assert (tmp_path / "run1" / "report.html").is_file()
+    assert (tmp_path / "birds" / "report.html").is_file()
     monkeypatch.chdir(tmp_path)
-    verdicts = vgi_cli.report("run1")["runs"][0]["verdicts"]
+    verdicts = vgi_cli.report("birds")["runs"][0]["verdicts"]
     assert {verdict["level"] for verdict in verdicts} <= {"good", "unknown"}
     stated = {line.split()[1]: numbers(line) for line in shown(2)[4:]}
     found = {line.split()[1]: numbers(line) for line in done.stdout.splitlines() if line.startswith("| ")}

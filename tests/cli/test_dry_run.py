@@ -159,7 +159,7 @@ def test_it_says_what_would_be_fitted_and_where_to(vgi: Vgi, table: Path, tmp_pa
     before = sorted(tmp_path.rglob("*"))
     told = plan(vgi("fit", "t.csv", "--dry-run", "--threads", "1").out)
     assert sorted(tmp_path.rglob("*")) == before
-    assert told["model"] == "mixture by em, after a comparison of several models on hidden cells"
+    assert told["model"] == "chosen by comparing several on hidden cells"
     assert told["rows"].startswith("60 of 60, ") and told["rows"].endswith("% of their modelled cells missing")
     assert told["refits"] == "at most 20, for the uncertainty of the fit" and told["device"] == "cpu, 1 thread"
     assert re.fullmatch(r"about [\d.]+ (s|min) \(on one thread of this CPU, by a trial; about twice .*\)", told["time"])

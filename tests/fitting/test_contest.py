@@ -18,7 +18,7 @@ from tests.clocks import ticking
 from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import VgiWarning
-from vgi_cli.fitting import contest
+from vgi_cli.fitting import choosing, contest
 from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
 from vgi_cli.methods.em.sizing import Candidate as Sized
 from vgi_cli.methods.em.sizing import Sizing, choose_size
@@ -218,7 +218,7 @@ def test_no_contest_where_somebody_has_chosen(options: dict, tmp_path: Path) -> 
 
 
 def test_no_contest_among_a_handful_of_rows_nor_without_holes(tmp_path: Path) -> None:
-    assert fit(clusters(1).head(contest.FEWEST - 2), tmp_path / "few")[0] == {}
+    assert fit(clusters(1).head(choosing.FEWEST_COMPARED - 2), tmp_path / "few")[0] == {}
     assert fit(normal(100, 0), tmp_path / "whole")[0] == {}
 
 

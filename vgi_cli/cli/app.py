@@ -90,7 +90,7 @@ def build_app(terminal: bool) -> Callable[..., Any]:
             )
             app.add_typer(groups[group], name=group, context_settings=settings)
         parent = groups[group] if group else app
-        parent.command(name, help=command.help, epilog=command.epilog)(command.function())
+        parent.command(name, help=command.help, epilog=command.epilog)(command.function(path))
     return typer.main.get_command(app)
 
 

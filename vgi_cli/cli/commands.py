@@ -129,8 +129,8 @@ class Command:
     arguments: tuple[Argument, ...] = (_data(several=True),)
     of_run: bool = True
 
-    def function(self) -> Callable[..., None]:
-        """What typer calls; typer reads its signature."""
+    def function(self, name: str = "") -> Callable[..., None]:
+        """What typer calls; typer reads its signature. `name`: of the command, for its own help of options."""
         fields = options.fields_of(*self.tables, options.ConsoleOptions)
 
         def called(context: typer.Context, **typed: Any) -> None:
@@ -154,10 +154,11 @@ class Command:
             else:
                 self.show(request, result)
 
+        own = help.OPTIONS.get(name, {})
         made = [
             _parameter("context", typer.Context),
             *(argument.parameter() for argument in self.arguments),
-            *(_option(field) for field in fields.values() if field.flags),
+            *(_option(field, own.get(field.name)) for field in fields.values() if field.flags),
         ]
         if self.of_run:
             made.insert(1, _option(Field("checkpoint", *get_args(options.Checkpoint))))
@@ -206,11 +207,11 @@ def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empt
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def _option(field: Field) -> inspect.Parameter:
-    """The parameter from which typer makes an option."""
+def _option(field: Field, about: str | None = None) -> inspect.Parameter:
+    """The parameter from which typer makes an option; `about`: its help, where it is not that of the table."""
     kind, default = field.typed
     metavar, values = field.option.metavar or None, offered(field.name)
-    option = typer.Option(*field.flags, metavar=metavar, help=field.option.help, autocompletion=values)
+    option = typer.Option(*field.flags, metavar=metavar, help=about or field.option.help, autocompletion=values)
     return _parameter(field.name, Annotated[kind, option], default)
 
 

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from vgi_cli.registry.names import COMPLETERS, METHODS, MODELS, SAMPLERS
 from vgi_cli.settings.options import ENVIRONMENT
 
-TOP = "Fit statistical models on incomplete tables with variational Gibbs inference, and fill the holes with draws."
+TOP = (
+    "Fit statistical models to incomplete tables, and fill the holes with draws. Where nobody names a model, several "
+    "are fitted by expectation maximisation and compared; variational Gibbs inference is one of the other methods."
+)
 
 FIT = (
     "Fit a model on DATA, a table with holes, and print the run folder. DATA: CSV, TSV, Parquet, a folder of Parquet, "
@@ -98,13 +101,59 @@ REPORT = (
     "Look at fits and judge them: one HTML file, which opens anywhere without network, with verdicts in words and "
     "pictures of the training, of what is missing, of observed and imputed cells, of chains and of hidden cells. "
     "RUN: folders that `vgi fit` printed; several stand side by side. The table that was fitted is read again. Without "
-    "--out the page goes to the first run: report.html, report-2.html, …; with --json none is written without --out."
+    "--out the page goes to the first run: report.html, report-2.html, …; with --json none is written without --out. "
+    "The page needs the extra `report` (matplotlib and jinja2), --json alone does not."
 )
 HIDE = (
     "Make a trial of DATA: hide observed cells by a known mechanism and write table.csv (with the holes), mask.csv "
     "(1 = observed, 0 = missing), truth.csv and trial.json to a folder, for `vgi fit` and `vgi evaluate --truth`. "
     "Cells that are missing already stay missing."
 )
+
+_LIMIT = "Wall time of the whole command, such as 90, 40s, 30m or 2h. "
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "fit": {
+        "time_limit": f"{_LIMIT}The fit stops in time with the best so far; exit code 1 where nothing was fitted.",
+        "out": "The run folder. Default: the next free one of run1/, run2/ and so on.",
+        "seed": "Seed of everything random (0).",
+    },
+    "check": {"seed": "Seed of the trials that tell time and memory (0)."},
+    "finetune": {
+        "epochs": "Passes over DATA by which the conditionals are adapted (20).",
+        "time_limit": f"{_LIMIT}It stops in time with what was adapted; exit code 1 where that is less than an epoch.",
+        "out": "The new run folder. Default: the next free one of run1/, run2/ and so on.",
+        "seed": "Seed (the run's).",
+    },
+    "impute": {
+        "time_limit": f"{_LIMIT}All tables are written in time, or none, with exit code 1.",
+        "out": "File from whose name those of the tables are made: filled.csv gives filled.1.csv, … "
+        "Default: RUN/imputed/.",
+        "seed": "Seed of the draws (the run's).",
+    },
+    "evaluate": {
+        "mask": "Hide these cells and score how well they are filled: same columns and rows as DATA, 1 = observed, 0 = "
+        "hidden.",
+        "time_limit": f"{_LIMIT}The report is of the rows that were scored by then; exit code 1 where there are none.",
+        "out": "Folder of report.json and report.md. Default: RUN/evaluations/<table>/.",
+        "seed": "Seed (the run's).",
+    },
+    "score": {
+        "time_limit": f"{_LIMIT}The rows that were scored by then are written; exit code 1 where there are none.",
+        "out": "File of the scores. Default: CSV on stdout.",
+        "seed": "Seed (the run's).",
+    },
+    "sample": {
+        "time_limit": f"{_LIMIT}All rows are written in time, or none, with exit code 1.",
+        "out": "File of the rows. Default: CSV on stdout.",
+        "seed": "Seed of the rows (the run's).",
+    },
+    "report": {
+        "time_limit": f"{_LIMIT}The page names what there was no time for.",
+        "out": "File of the page. Default: report.html in the first run.",
+        "seed": "Seed of the draws (the run's).",
+    },
+}
+"""Help of options that mean something else, or have another default, in one command than in others."""
 
 
 def _table(title: str, lines: Mapping[str, str]) -> str:
@@ -118,7 +167,7 @@ def _examples(*lines: str) -> str:
 
 _MODELS = _table(
     "Models (--model)",
-    {"auto": "mixture by em; one component where nothing is to be filled (default)"}
+    {"auto": "chosen by comparing mixtures and, for numbers only, fa on hidden cells (default)"}
     | {name: entry.about for name, entry in MODELS.items()},
 )
 _METHODS = _table("Methods (--method)", {name: entry.about for name, entry in METHODS.items()})
@@ -127,7 +176,7 @@ _IMPUTERS = _table(
 )
 _SAMPLERS = _table(
     "Samplers (vgi impute --sampler)",
-    {"auto": "the first of these that the run allows (default)"}
+    {"auto": "trees where the run holds some, else the first of these that the run allows (default)"}
     | {name: entry.about for name, entry in SAMPLERS.items()},
 )
 

@@ -8,7 +8,7 @@ from vgi_cli.commands.dry_run import about
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.data import spread_rows
 from vgi_cli.fitting import contest
-from vgi_cli.fitting.choosing import choose_model
+from vgi_cli.fitting.choosing import choose_model, comparison_expected
 from vgi_cli.fitting.fit_rows import training_and_held
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.rows import Rows
@@ -35,12 +35,14 @@ def fit_plan(
     device = resolve_device(chosen.device, "device")
     gpu = device.type == "cpu" or chosen.method.entry.traits.gpu
     refits = refit_count(chosen)
-    compared = recipe.model.name == "auto" and contest.wanted(chosen, rows.table)
-    found = f"{chosen.model.name} by {chosen.method.named}"
+    compared = recipe.model.name == "auto" and comparison_expected(chosen, rows.table)
+    found = (
+        "chosen by comparing several on hidden cells" if compared else f"{chosen.model.name} by {chosen.method.named}"
+    )
     table = train.table
     share = float(table.layout.of_columns(table.missing[table.used]).double().mean())
     lines = [
-        ("model", f"{found}, after a comparison of several models on hidden cells" if compared else found),
+        ("model", found),
         ("rows", f"{len(table.used):,} of {rows.table.N:,}, {share:.1%} of their modelled cells missing"),
         *([("held out", f"{held.table.N:,} rows, which select the epoch")] if held is not None else []),
         *([("compared too", _others(train, recipe, chosen, reporter))] if compared and recipe.compare else []),

@@ -39,6 +39,8 @@ SIZE_SHARE = 0.4
 ONE_CHAIN, FEW_HOLES = 10_000, 0.15
 """Rows from which, and the share of missing cells up to which, a flow is fitted with one chain of each incomplete row:
 where rows are many and their holes few, the noise of a batch is that of its rows, not that of their imputations."""
+FEWEST_COMPARED = 30
+"""With fewer rows no models are compared: the first candidate is taken."""
 OPEN = (None, "auto")
 """Values by which a setting leaves something to the fit."""
 OF_THE_TABLE = ("optim.batch_size", "method.scan", "method.block_columns")
@@ -100,7 +102,9 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
         if not choice.refits and recipe.bootstrap == "auto":
             recipe = recipe.replace(bootstrap="none")
         method = method or choice.method
-        line = model_line(recipe.with_model(model).with_method(method), table.layout)
+        taken = recipe.with_model(model).with_method(method)
+        compared = comparison_expected(taken, table)
+        line = "model: chosen by comparing several on hidden cells" if compared else model_line(taken, table.layout)
         reporter.say(f"{line}: {why}")
         for name in recipe.compare:
             check_discrete(recipe.with_model(name).with_method(registry.MODELS[name].traits.method), table.layout)
@@ -111,6 +115,18 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
     raise_problems(components.check(recipe.replace(compare=()), {**as_settings(recipe), **said}))
     check_discrete(recipe, table.layout)
     return recipe.with_model(**recipe.method.algorithm.fixed)
+
+
+def comparison_wanted(recipe: Recipe, table: TensorTable) -> bool:
+    """Whether the choice of a model matters: some row has a hole beside an observed cell, and EM fits."""
+    missing = table.layout.of_columns(table.missing)
+    return recipe.method.name == "em" and bool((missing.any(1) & ~missing.all(1)).any())
+
+
+def comparison_expected(recipe: Recipe, table: TensorTable) -> bool:
+    """Whether models will be compared where nobody names one, as far as it can be known before (a time limit, held-out
+    rows and named settings may leave nothing to compare)."""
+    return comparison_wanted(recipe, table) and len(table.used) >= FEWEST_COMPARED
 
 
 def model_line(recipe: Recipe, layout: Layout) -> str:

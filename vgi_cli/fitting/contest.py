@@ -34,13 +34,13 @@ from torch import Tensor
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.schema import Schema
 from vgi_cli.completers.base import GivenUp, ask
-from vgi_cli.data import TensorTable
 from vgi_cli.encoding.encoder import box, decode
 from vgi_cli.encoding.recode import recoder
 from vgi_cli.errors import FitError, Interrupted
 from vgi_cli.evaluation.imputation import fair_crps
 from vgi_cli.evaluation.likelihood.estimate import observed_log_prob
 from vgi_cli.fitting.averaging import other_transforms, selected
+from vgi_cli.fitting.choosing import FEWEST_COMPARED
 from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import em_settings, refit_count
@@ -69,8 +69,6 @@ Score = Literal["cells", "loglik"]
 TRANSFORMS = {"normal": "columns bent to normal", "linear": "columns as they are"}
 UNSCALED = "columns in their own units"
 """What `table.transform=none` is called; it is no candidate where nobody says it."""
-FEWEST = 30
-"""With fewer rows nothing is compared: the first candidate is taken."""
 ROWS = 1_500
 """Rows that are compared, a random choice of more."""
 CELLS = 1 << 22
@@ -481,12 +479,6 @@ def by_em(recipe: Recipe) -> bool:
     return recipe.method.name == "em"
 
 
-def wanted(recipe: Recipe, table: TensorTable) -> bool:
-    """Whether the choice of a model matters: some row has a hole beside an observed cell, and EM fits."""
-    missing = table.layout.of_columns(table.missing)
-    return recipe.method.name == "em" and bool((missing.any(1) & ~missing.all(1)).any())
-
-
 def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fit: Fit, work: Work) -> Won | None:
     """Compare the candidates for a table and take the best. None where there is nothing to compare, or too few rows to
     compare by, or where a time limit left time for one candidate at most. Interrupted with nothing kept.
@@ -506,7 +498,7 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     transforms = [str(recipe.table.transform)] if "table.transform" in said else list(TRANSFORMS)
     named = candidates(recipe, rows, transforms)
     others = [compared(recipe, name, "table.transform" in said) for name in recipe.compare]
-    if rows.source is None or len(used) < FEWEST or len(named) + len(others) < 2:
+    if rows.source is None or len(used) < FEWEST_COMPARED or len(named) + len(others) < 2:
         return None
     limit, share = work.limit.part(SHARE), 1 / (1 + OTHERS * len(others))
     with work.reporter.stage(CONTEST, until=limit.end) as stage:
@@ -542,8 +534,8 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     work.reporter.say(
         f"{len(league.entries)} models were compared on {rows_scored:,} rows: score of hidden cells (1: what the "
         "column alone would score; less is better), log-likelihood of held-out rows, share of true numbers in the "
-        f"range of {DRAWS} draws ({CALIBRATED:.0%} when calibrated); →: fitted, the one with the fewest parameters of "
-        "those that the scores cannot tell from the best"
+        f"range of {DRAWS} draws ({CALIBRATED:.0%} when calibrated). The arrow marks the model that is fitted: of "
+        "those that score about as well as the best the one with the fewest parameters"
     )
     for line in league.lines():
         work.reporter.say(line)
@@ -558,8 +550,8 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
             "" if len(members) == sum(w > 0 for w in league.weights) else ", mixtures with several numbers of clusters"
         )
         work.reporter.say(
-            f"imputations are drawn in turn from refits of {len(members)} models, by the weights above{sizes}: "
-            "together they fill hidden cells best"
+            f"imputations are drawn in turn from refits of {len(members)} models, each as often as its weight "
+            f"says{sizes}: together these fill hidden cells best"
         )
     found = winner.recipe.replace(average=members or "none", compare=())
     schemas = {name: contest.schema(found.with_table(transform=name)) for name in other_transforms(found)}

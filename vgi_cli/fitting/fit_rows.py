@@ -25,6 +25,8 @@ from vgi_cli.fitting.choosing import (
     choose_blocks,
     choose_model,
     chosen,
+    comparison_expected,
+    comparison_wanted,
     model_line,
     model_size,
     settled,
@@ -130,14 +132,16 @@ def fit_rows(
     trees.settled(recipe, rows.table)  # refuses at once what cannot be
     won = None
     require_time(work.limit, "once the table had been read")
-    if undecided and contest.wanted(recipe, rows.table):
+    if undecided and comparison_wanted(recipe, rows.table):
         won = contest.hold(recipe, rows, held, said, _alone, work)
+        if won is None and comparison_expected(recipe, rows.table):
+            reporter.say(model_line(recipe, rows.table.layout))
     if won is not None:
         if won.recipe.method.name != recipe.method.name:
             reporter.say(model_line(won.recipe, rows.table.layout))
         recipe, rows, held = won.recipe, won.rows, won.held
     elif recipe.compare:
-        few = "too few rows, or no time" if contest.wanted(recipe, rows.table) else "no row has a hole beside a cell"
+        few = "too few rows, or no time" if comparison_wanted(recipe, rows.table) else "no row has a hole beside a cell"
         reporter.warn(f"--compare {' '.join(recipe.compare)}: nothing was compared: {few}")
     recipe = _record_plugins(recipe.replace(compare=()), rows, reporter)
     recipe, layout = choose_blocks(recipe, rows.table, reporter)

@@ -457,7 +457,7 @@ def _scores(
     names, values = [name for name, _ in told[:BARS]], [own.skill for _, own in told[:BARS]]
     alt = f"skill on cells {which}, worst first: " + _worst_of(names, values)
     caption = (
-        "Skill: how much better the model tells a hidden cell than draws from its column alone: 1 is perfect, 0 "
+        "Skill: how much better the model predicts a hidden cell than draws from its column alone: 1 is perfect, 0 "
         "(dashed) no better. A column that nothing predicts is near 0. Bad: clearly below 0."
     )
     shown = [max(value, -1.0) for value in values]

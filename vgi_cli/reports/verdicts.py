@@ -32,7 +32,7 @@ COVERED_BAD, COVERED_LOOK = 0.15, 0.07
 ERRORS = 3.0
 """Standard errors beyond which a share differs from what it should be."""
 WORSE, WORSE_CELLS = -0.15, 30
-"""Skill on hidden cells below which a column is told worse than by itself, where so many cells were hidden."""
+"""Skill on hidden cells below which a column is predicted worse than by itself, where so many cells were hidden."""
 LITTLE = 0.01
 """Mean skill below which the model has learnt nothing that links the columns."""
 APART_RANKS, FEWEST_POINTS = 0.4, 20
@@ -146,7 +146,7 @@ def _contest(numbers: Numbers) -> Iterable[Verdict]:
         narrow = covered is not None and calibrated - covered > COVERED_BAD
         if gained < LITTLE:
             text = (
-                "The model that was taken tells hidden cells no better than their columns alone (score "
+                "The model that was taken predicts hidden cells no better than their columns alone (score "
                 f"{one['cells']:.2f}, 1 is theirs): the columns are hardly related, or none of these models knows how."
             )
             yield Verdict("contest", "look", text)
@@ -157,7 +157,7 @@ def _contest(numbers: Numbers) -> Iterable[Verdict]:
             )
             yield Verdict("contest", "look", text)
         if gained >= LITTLE and not narrow:
-            text = f"The model that was taken tells hidden cells {gained:.0%} better than their columns alone."
+            text = f"The model that was taken predicts hidden cells {gained:.0%} better than their columns alone."
             yield Verdict("contest", "good", text)
 
 
@@ -337,12 +337,12 @@ def _calibration(numbers: Numbers) -> Iterable[Verdict]:
         yield Verdict(
             "calibration",
             "unknown",
-            "How a fit tells cells that it never saw is not known: vgi fit --holdout-cells 5% keeps some apart.",
+            "How well a fit predicts cells that it never saw is not known: vgi fit --holdout-cells 5% hides some.",
         )
 
 
 def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) -> Iterable[Verdict]:
-    """How well cells of some sort are told, by column and over all."""
+    """How well cells of some sort are predicted, by column and over all."""
     if found.skill is None and found.coverage is None:
         yield Verdict("calibration", "unknown", f"{what} are too few to judge the fit by: {found.cells:,}.")
         return
@@ -363,7 +363,7 @@ def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) 
         and _covers(own.coverage, own.cells) != "good"
     ]
     if worse:
-        text = f"{what} of {_named(worse)} are told worse than by draws from the column itself: the fit is off."
+        text = f"{what} of {_named(worse)} are predicted worse than by draws from the column itself: the fit is off."
         yield Verdict("calibration", "bad", text)
     if covered != "good" and found.coverage is not None:
         side = "narrow" if found.coverage < NOMINAL else "wide"
@@ -374,7 +374,7 @@ def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) 
         yield Verdict("calibration", "look", text)
     if found.skill is not None and found.skill < LITTLE and not worse:
         text = (
-            f"{what}: the rest of a row tells nothing about them. The columns are unrelated, or the fit has not learnt "
+            f"{what}: the rest of a row says nothing about them. The columns are unrelated, or the fit has not learnt "
             "how they are related."
         )
         yield Verdict("calibration", "look", text)
@@ -383,7 +383,7 @@ def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) 
         holds = "" if found.coverage is None else f"; 90 % intervals hold {found.coverage:.0%}"
         if found.coverage is not None and abs(found.coverage - NOMINAL) > COVERED_LOOK:
             holds += f" of {count:,} numbers, too few to object"
-        yield Verdict("calibration", "good", f"{what} are told as they should be{skill}{holds}.")
+        yield Verdict("calibration", "good", f"{what} are predicted as they should be{skill}{holds}.")
 
 
 def _rows(numbers: Numbers) -> Iterable[Verdict]:

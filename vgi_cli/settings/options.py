@@ -260,7 +260,10 @@ ENVIRONMENT = {
 
 Checkpoint = Annotated[Path, Option("The run folder that `vgi fit` or `vgi finetune` printed.", "RUN")]
 Epochs = Annotated[int | None, Option("Number of epochs (em: of iterations).", "N", "epochs")]
-_TIME = "Wall time of the whole command, such as 90, 40s, 30m or 2h. Ends with what there is by then, or with 1."
+_TIME = (
+    "Wall time of the whole command, such as 90, 40s, 30m or 2h. What there is by then is kept; exit code 1 where "
+    "that is nothing."
+)
 TimeLimit = Annotated[str | float | None, Option(_TIME, "T", "time_limit")]
 _MEMORY = "Most memory that the command may take, such as 2G; what needs more is kept in files, or refused at once."
 MaxMemory = Annotated[str | int | None, Option(_MEMORY, "SIZE", parse=size, accept=size)]
@@ -284,7 +287,9 @@ Device = Annotated[str | None, Option("auto, cpu, cuda, cuda:1, …. [env var: V
 Threads = Annotated[int | None, Option("Threads on the CPU. [env var: VGI_THREADS]", "N", "threads")]
 _COMPILE = "Capture the steps as CUDA graphs, or in `vgi fit` compile the density on a CPU: auto, off or on."
 Compile = Annotated[str | None, Option(_COMPILE, "WHEN", "compile", after="threads")]
-_PLUGIN = "Python file that registers models or methods; it is run (repeatable)."
+_PLUGIN = (
+    "Python file that registers models, methods, samplers, conditionals or kinds of columns; it is run (repeatable)."
+)
 Plugged = Annotated[Plugins | None, Option(_PLUGIN, "FILE.py", flag="--plugin", accept=as_files)]
 Ids = Annotated[
     Sequence[str],
@@ -555,7 +560,10 @@ class FinetuneOptions(CommonOptions, total=False):
 class ImputeOptions(CommonOptions, total=False):
     """Of `vgi impute`."""
 
-    m: Annotated[int | None, Option("Number of imputations. Default: 5 (with --point 100, of chains 20), or all chains if fewer.", "N")]
+    m: Annotated[
+        int | None,
+        Option("Number of imputations. Default: 5 (with --point 100, of chains 20), or all chains if fewer.", "N"),
+    ]
     format: Annotated[
         str | None,
         Option(
@@ -767,7 +775,8 @@ class PoolOptions(TypedDict, total=False):
     df_complete: Annotated[
         float | None,
         Option(
-            "Degrees of freedom that the analysis has without missing data (rows less parameters). Default: large.",
+            "Degrees of freedom that the analysis has without missing data (rows less parameters). Default: infinite, "
+            "which makes intervals of small tables too narrow.",
             "N",
             parse=_real("--df-complete", "341"),
         ),
