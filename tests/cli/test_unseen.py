@@ -85,3 +85,11 @@ def test_they_are_missing_beside_what_a_mask_hides(vgi: Vgi, run: str, tmp_path:
     assert lines[1:6] == ["f,0.5,,0,1", ", 1.0 ,0.25,0,2", ",1.5,1,0,3", ",,2,0,4", ",,1,0,5"]
     filled = [line.split(",") for line in lines[6:]]
     assert all(row[0] in ("f", "m") and row[1] and row[2] for row in filled)
+
+
+def test_a_column_in_other_units_is_a_warning_that_stays_when_quiet(vgi: Vgi, run: str, tmp_path: Path) -> None:
+    rows = "".join(f"f,{100 * i},\n" for i in range(1, 21))
+    (tmp_path / "units.csv").write_text("sex,a,b\n" + rows)
+    done = vgi("impute", "--checkpoint", run, "units.csv", "--m", "1", "-o", "filled.csv", "-q")
+    assert done.code == 0
+    assert "warning: column 'a': '100' in row 1 (line 2) and 19 more cells are far outside the range" in done.err

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from tests.table.helpers import from_text, save
-from vgi_cli.encoding.check import Holes, check
+from vgi_cli.encoding.check import Check, Holes, Urgent, check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError
 from vgi_cli.table.frames import from_frame
@@ -73,3 +75,49 @@ def test_of_a_table_in_memory_the_hint_names_what_python_takes() -> None:
     with pytest.raises(InputError) as refused:
         check(from_frame(pd.DataFrame({"c": ["a", "new"], "x": [1, 2]})), schema)
     assert refused.value.hint == "`unseen='missing'` fills such cells, `unseen='carry'` leaves them as they are"
+
+
+def days(first: str, count: int) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=count)
+    return pd.DataFrame(
+        {"when": pd.date_range(first, periods=count, freq="h"), "x": x, "y": x + rng.normal(size=count)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("frame", "line"),
+    [
+        (days("2026-01-01", 60), None),
+        (
+            days("2026-01-03 13:00", 50),
+            "column 'when': '2026-01-03 13:00:00' in row 1 and 49 more cells are outside the range of the fit, "
+            "2026-01-01 00:00:00 to 2026-01-03 11:00:00: fills that depend on it are extrapolated; fit again with such "
+            "rows, or without the column",
+        ),
+        (
+            days("2027-01-01", 60),
+            "column 'when': '2027-01-01 00:00:00' in row 1 and 59 more cells are far outside the range of the fit, "
+            "2026-01-01 00:00:00 to 2026-01-03 11:00:00: fills that depend on it are extrapolated",
+        ),
+        (days("2026-01-02", 60).iloc[:9], None),
+    ],
+)
+def test_a_column_most_of_which_is_outside_the_range_of_the_fit_is_a_warning(frame: Any, line: str | None) -> None:
+    schema, _ = infer_schema(from_frame(days("2026-01-01", 60)))
+    urgent = [note for note in check(from_frame(frame), schema) if isinstance(note, Urgent)]
+    assert urgent == ([] if line is None else [line])
+
+
+def test_few_cells_far_outside_are_a_note_and_a_hundredth_of_the_column_a_warning() -> None:
+    fitted = days("2026-01-01", 400)
+    schema, _ = infer_schema(from_frame(fitted))
+    for count, urgent in ((1, False), (4, True)):
+        frame = fitted.copy()
+        frame.loc[: count - 1, "y"] = 1000.0
+        checking = Check(schema, list(frame), "t", "imputed")
+        for start in range(0, 400, 100):  # counted over all blocks
+            checking.add(from_frame(frame.iloc[start : start + 100].reset_index(drop=True)))
+        (note,) = [note for note in checking.notes() if "far outside" in note]
+        assert isinstance(note, Urgent) == urgent
+        assert note.endswith("other units, or a code for missing?")

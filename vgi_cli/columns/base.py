@@ -8,6 +8,7 @@ here is numpy; nothing reads a file.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, final
@@ -256,6 +257,8 @@ class Finding(NamedTuple):
              levels the number of levels
     refused  the hint of an InputError, where the column cannot be encoded; None: the line is a note
     several  whether few lines are shown where several columns have this finding
+    warned   two shares of the column's observed cells: from the first one on the line is said, from the second one on
+             it is a warning
     unseen   the levels among them that the fit has not seen, and how many cells hold each: the user may say what
              becomes of such cells; None where the cells are something else
     """
@@ -265,6 +268,7 @@ class Finding(NamedTuple):
     refused: str | None = None
     several: bool = False
     unseen: Mapping[str, int] | None = None
+    warned: tuple[float, float] = (0.0, math.inf)
 
 
 @dataclass(frozen=True, config=STRICT)

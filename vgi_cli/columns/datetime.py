@@ -50,7 +50,17 @@ from vgi_cli.columns.clock import (
 )
 from vgi_cli.columns.number import Constant, Measure, Number, gaps_in_words, inferred, limits_in_words
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Tick, What
-from vgi_cli.columns.wording import example, first_cell, kind_flag, missing_hint, others, typed
+from vgi_cli.columns.wording import (
+    FAR_WARNED,
+    MANY_WARNED,
+    beyond_words,
+    example,
+    first_cell,
+    kind_flag,
+    missing_hint,
+    others,
+    typed,
+)
 from vgi_cli.errors import InputError, UsageError
 
 LOOKED_AT = 200
@@ -198,7 +208,8 @@ class Moment(ModelledColumn):
 
         def outside(what: str, count: int) -> str:
             are = "is" if count == 1 else "are"
-            return f"column '{self.name}': {what} {are} far outside the range of the fit, {low} to {high}"
+            where = f"far outside the range of the fit, {low} to {high}"
+            return f"column '{self.name}': {what} {are} {where}: fills that depend on it are extrapolated"
 
         strange = ~cells.missing & np.isnan(values)
         return [
@@ -212,7 +223,12 @@ class Moment(ModelledColumn):
                 lambda what, _: f"column '{self.name}' holds {what}: too far from the fitted values to compute with",
                 f"the fit has {low} to {high}",
             ),
-            Finding(self.number.outside(values), outside, several=True),
+            Finding(far := self.number.outside(values), outside, several=True, warned=FAR_WARNED),
+            Finding(
+                self.number.beyond(values) & ~far,
+                lambda what, count: beyond_words(self.name, what, count, low, high),
+                warned=MANY_WARNED,
+            ),
         ]
 
 

@@ -52,7 +52,17 @@ from vgi_cli.columns.lattice import (
 from vgi_cli.columns.levelled import codes_with_zeros
 from vgi_cli.columns.numerals import NUMERIC_SHARE, Bools, Floats, plain, write_numbers, write_significant
 from vgi_cli.columns.scale import LinearCodec, Scale, codec, fit_scale
-from vgi_cli.columns.wording import example, kind_flag, missing_hint, number_hint, token_hint, typed
+from vgi_cli.columns.wording import (
+    FAR_WARNED,
+    MANY_WARNED,
+    beyond_words,
+    example,
+    kind_flag,
+    missing_hint,
+    number_hint,
+    token_hint,
+    typed,
+)
 from vgi_cli.errors import InputError, UsageError
 
 COARSE = 1e-3
@@ -457,7 +467,12 @@ class Number(ModelledColumn):
                 hint(lost),
             ),
             Finding(broken, lambda what, _: f"column '{name}' was whole in the fit but holds {what}"),
-            Finding(outside, self._outside, several=True),
+            Finding(outside, self._outside, several=True, warned=FAR_WARNED),
+            Finding(
+                self.beyond(values) & ~outside,
+                lambda what, count: beyond_words(name, what, count, plain(self.low), plain(self.high)),
+                warned=MANY_WARNED,
+            ),
         ]
 
     def lost(self, values: Floats) -> Bools:
@@ -470,6 +485,10 @@ class Number(ModelledColumn):
         width = self.high - self.low
         with np.errstate(over="ignore", invalid="ignore"):
             return np.isfinite(values) & ((values < self.low - width) | (values > self.high + width))
+
+    def beyond(self, values: Floats) -> Bools:
+        """[n] which values are outside the observed range."""
+        return np.isfinite(values) & ((values < self.low) | (values > self.high))
 
     def _outside(self, what: str, count: int) -> str:
         return (

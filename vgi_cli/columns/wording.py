@@ -149,3 +149,17 @@ def hole_notes(label: str, modelled: bool, incomplete: int, absent: int, fate: s
         rows = "1 row is" if absent == 1 else f"{absent} rows are"
         return [f"{rows} fully missing: {fate}"]
     return []
+
+
+FAR_WARNED = (0.0, 0.01)
+"""Of cells far outside the range of the fit: always said, and a warning where they are a hundredth of the column."""
+MANY_WARNED = (0.5, 0.5)
+"""Of cells that are outside it, but not far: said where they are half of the column, and a warning then."""
+
+
+def beyond_words(name: str, what: str, count: int, low: str, high: str) -> str:
+    """The line on cells outside the range of the fit, where they are many."""
+    return (
+        f"column '{name}': {what} {'is' if count == 1 else 'are'} outside the range of the fit, {low} to {high}: fills "
+        "that depend on it are extrapolated; fit again with such rows, or without the column"
+    )

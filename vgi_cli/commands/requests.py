@@ -367,9 +367,9 @@ class ImputeRequest(RunRequest):
         return dataclasses.replace(self, format=layout, m=draws, out="-" if to_stdout else self.out)
 
     def with_draws(self, fitted: FittedTable, reporter: Reporter) -> ImputeRequest:
-        """With the number of draws where nobody said: DRAWS, for a point estimate AVERAGED or AVERAGED_CHAINS, of stored
-        chains no more than there are. UsageError for a sampler that the run cannot offer, and for the mode of numbers
-        alone."""
+        """With the number of draws where nobody said: DRAWS, for a point estimate AVERAGED or AVERAGED_CHAINS, and of
+        stored chains no more than there are. UsageError for a sampler that the run cannot offer, or the mode of
+        numbers."""
         if self.point == "mode" and not fitted.layout.discrete:
             raise UsageError(
                 f"--point mode: run '{fitted.run.name}' has no column of levels; draws of a number have no mode",

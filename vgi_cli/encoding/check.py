@@ -17,6 +17,8 @@ from vgi_cli.table.base import Table
 from vgi_cli.table.fills import absent, forget_unseen
 
 Unseen = Literal["error", "missing", "carry"]
+FEW = 10
+"""Fewer cells than this say nothing of a column as a whole."""
 UNSEEN: dict[str, str] = {"missing": "count as missing and are filled", "carry": "stay, and say nothing to the model"}
 """What becomes of levels that the fit has not seen."""
 
@@ -31,6 +33,10 @@ def check(table: Table, schema: Schema, fate: str = "imputed from the model", un
     checking = Check(schema, table.names, table.label, fate, unseen)
     checking.add(table)
     return checking.notes()
+
+
+class Urgent(str):
+    """A note that a user must read, also with `-q`."""
 
 
 class _Found:
@@ -48,6 +54,15 @@ class _Found:
                 self.finding, self._first = finding, first_cell(cells, finding.which)
             self.count += int(finding.which.sum())
             self._levels.update(finding.unseen or {})
+
+    def holds(self, observed: int) -> bool:
+        """Whether it is to be said of a column with so many observed cells."""
+        least, _ = self.finding.warned
+        return self.count > 0 and (least == 0 or self.count >= max(least * observed, FEW))
+
+    def urgent(self, observed: int) -> bool:
+        """Whether it is a warning there."""
+        return self.holds(observed) and self.count >= self.finding.warned[1] * observed
 
     def __str__(self) -> str:
         if len(self._levels) > 1:
@@ -78,7 +93,7 @@ class Check:
         self._schema, self._names, self._label, self._fate = schema, names, label, fate
         self.rows = self.incomplete = self._absent = 0
         self._found: dict[str, list[_Found]] = {name: [] for name in schema.modelled}
-        self._observed = dict.fromkeys(schema.modelled, False)
+        self._observed = dict.fromkeys(schema.modelled, 0)
         self._departures = [0] * len(schema.relations)
         lacking = [name for name in schema.modelled if name not in names]
         if lacking:
@@ -99,7 +114,7 @@ class Check:
             found += map(_Found, findings[len(found) :])
             for one, finding in zip(found, findings, strict=True):
                 one.add(cells, finding)
-            self._observed[column.name] |= not cells.missing.all()
+            self._observed[column.name] += int((~cells.missing).sum())
         if self._unseen == "missing":
             forget_unseen(table, self._schema)
         self._departures = [a + b for a, b in zip(self._departures, departures(table, self._schema), strict=True)]
@@ -111,7 +126,8 @@ class Check:
     def notes(self) -> list[str]:
         """After the last rows: what the user should know. InputError where the table cannot be encoded."""
         schema, label = self._schema, self._label
-        found = [one for of_column in self._found.values() for one in of_column if one.count]
+        found = [one for name, of in self._found.items() for one in of if one.holds(self._observed[name])]
+        urgent = [one for name, of in self._found.items() for one in of if one.urgent(self._observed[name])]
         strange = {
             name: one for name, of in self._found.items() for one in of if one.finding.unseen is not None and one.count
         }
@@ -125,8 +141,10 @@ class Check:
             where = [f"{_cells(one.count)} of '{name}': {one.levels()}" for name, one in strange.items()]
             more = f" and {len(where) - SHOWN} more columns" if len(where) > SHOWN else ""
             notes = [f"levels that the fit has not seen {UNSEEN[self._unseen]}: {'; '.join(where[:SHOWN])}{more}"]
-        notes += [str(one) for one in found if not one.finding.several]
-        notes += capped([str(one) for one in found if one.finding.several])
+        told = [one for one in found if one not in urgent]
+        notes += map(Urgent, capped([str(one) for one in found if one in urgent]))
+        notes += [str(one) for one in told if not one.finding.several]
+        notes += capped([str(one) for one in told if one.finding.several])
         for relation, count in zip(schema.relations, self._departures, strict=True):
             if count:
                 rows = f"{count:,} row{'s' * (count > 1)} of {label} depart{'s' * (count == 1)} from it"
@@ -140,7 +158,7 @@ class Check:
                 f"{named('id column', lost)} {are(lost)} not in {label}: "
                 f"draws are keyed without {'them' if len(lost) > 1 else 'it'}"
             )
-        empty = [name for name, seen in self._observed.items() if not seen]
+        empty = [name for name, count in self._observed.items() if count == 0]
         if empty and self.rows > 1:
             notes.append(f"{named('column', empty)} {are(empty)} empty in {label}: imputed from the model")
         return notes + hole_notes(label, bool(schema.modelled), self.incomplete, self._absent, self._fate)

@@ -477,7 +477,7 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
             why = str(error).splitlines()[-1].strip()
             raise RunError(f"run '{run.name}' is damaged: its state does not fit its recipe ({why})", HINT) from None
         work.ranks.any(False)  # all have read the run: from here on rank 0 writes
-    if before in DONE and (state.epoch >= state.epochs or isinstance(state, EmState) and state.converged):
+    if before in DONE and (state.epoch >= state.epochs or (isinstance(state, EmState) and state.converged)):
         outcome = Outcome(before, state.epoch, drive.steps)
     else:
         outcome = drive.go()

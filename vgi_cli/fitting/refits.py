@@ -571,8 +571,8 @@ def split_way(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def split_bootstrap(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[dict[str, Tensor]]]:
-    """(parameters of the fit, parameters of each refit) from the tensors of model.safetensors, which may hold trees, and
-    what is kept on the way."""
+    """(parameters of the fit, parameters of each refit) from the tensors of model.safetensors, which may hold trees,
+    and what is kept on the way."""
     own: dict[str, Tensor] = {}
     refitted: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():

@@ -15,7 +15,7 @@ from vgi_cli.columns.number import bound_lines
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import are, named
 from vgi_cli.data import TensorTable, split_rows
-from vgi_cli.encoding.check import Check, Holes, Unseen, check
+from vgi_cli.encoding.check import Check, Holes, Unseen, Urgent, check
 from vgi_cli.encoding.encoder import Respread, RowKeys, encode, encode_in_files, log_share, log_volume
 from vgi_cli.encoding.kinds import column_lines, kind_lines, kinds_of
 from vgi_cli.encoding.redundant import rest_of_kept
@@ -157,8 +157,13 @@ def match(
 ) -> None:
     """Check a table against a fitted schema, with a line for what is unusual. Levels that the fit has not seen are
     missing in the table from now on, where they count so."""
-    for note in check(table, schema, fate, unseen):
-        reporter.say(note)
+    tell(check(table, schema, fate, unseen), reporter)
+
+
+def tell(notes: Sequence[str], reporter: Reporter) -> None:
+    """Say the notes on a table; those that a user must read as warnings."""
+    for note in notes:
+        (reporter.warn if isinstance(note, Urgent) else reporter.say)(note)
 
 
 def weighted(rows: Rows, table: Table, settings: TableSettings) -> Rows:
@@ -224,8 +229,7 @@ def survey(
             f"{every.where()}",
             "nothing was written; leave out --strict to fill the others, or drop these columns",
         )
-    for note in notes + every.notes():
-        reporter.say(note)
+    tell(notes + every.notes(), reporter)
     return Survey(styles, checking.incomplete, every) if part is None else Survey(styles, incomplete, holes)
 
 

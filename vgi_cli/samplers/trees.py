@@ -161,7 +161,7 @@ class TreesImputer(Imputer):
                     drawn = torch.where(outside, again, drawn)
                 x[rows, j] = drawn[: len(rows)]
         self._revised += int(missing.sum())
-        return x.unflatten(0, draws.shape[:2])
+        return x.view(draws.shape)
 
     def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor:
         number, rows = draw % len(self._laws), x.to("cpu", torch.float64)
