@@ -555,7 +555,10 @@ class FinetuneOptions(CommonOptions, total=False):
 class ImputeOptions(CommonOptions, total=False):
     """Of `vgi impute`."""
 
-    m: Annotated[int | None, Option("Number of imputations. Default: 5 (with --point 100, of chains 20), or all chains if fewer.", "N")]
+    m: Annotated[
+        int | None,
+        Option("Number of imputations. Default: 5 (with --point 100, of chains 20), or all chains if fewer.", "N"),
+    ]
     format: Annotated[
         str | None,
         Option(
