@@ -41,8 +41,8 @@ def test_thousands_points_that_are_read_as_decimals_are_an_alarm(tmp_path: Path)
         assert isinstance(line, Alarm)
         assert line == (
             f"column 'x': every {word} is followed by three digits, as if it set thousands apart, and read as a "
-            f"decimal {word}: '{first.replace('.', mark)}' in row {row} (line {row + 1}); write {first.replace('.', '')} if it "
-            "does (`--column x=numeric` if not)"
+            f"decimal {word}: '{first.replace('.', mark)}' in row {row} (line {row + 1}); write {first.replace('.', '')} "
+            "if it does (`--column x=numeric` if not)"
         )
         assert notes(of, kinds={"x": "numeric"}) == []
 
