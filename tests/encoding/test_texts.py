@@ -37,11 +37,11 @@ def test_thousands_points_that_are_read_as_decimals_are_an_alarm(tmp_path: Path)
     row = SALES.index(first) + 1
     for mark, word in ((".", "point"), (",", "comma")):
         of = table(tmp_path, mark, x=[text.replace(".", mark) for text in SALES])
-        [line] = notes(of)
+        [line], plain = notes(of), first.replace(".", "")
         assert isinstance(line, Alarm)
         assert line == (
             f"column 'x': every {word} is followed by three digits, as if it set thousands apart, and read as a "
-            f"decimal {word}: '{first.replace('.', mark)}' in row {row} (line {row + 1}); write {first.replace('.', '')} "
+            f"decimal {word}: '{first.replace('.', mark)}' in row {row} (line {row + 1}); write {plain} "
             "if it does (`--column x=numeric` if not)"
         )
         assert notes(of, kinds={"x": "numeric"}) == []
