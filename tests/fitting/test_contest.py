@@ -283,8 +283,9 @@ def test_what_is_said_and_reported(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("two_folds")
 def test_nothing_is_said_of_numbers_where_there_are_none(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    same = rng.random(120) < 0.5
-    frame = pd.DataFrame({name: np.where(same ^ (rng.random(120) < 0.2), "a", "b") for name in "xyz"})
+    group = rng.integers(4, size=200)
+    frame = pd.DataFrame({name: np.array(list("abcd"))[(group + i) % 4] for i, name in enumerate("xyz")})
+    frame = frame.mask(rng.random(frame.shape) < 0.2, "e")
     said: list[str] = []
     league, _ = fit(frame.mask(rng.random(frame.shape) < 0.2), tmp_path / "run", say=said.append)
     titles = [one["title"] for one in league["candidates"]]

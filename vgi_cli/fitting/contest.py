@@ -591,8 +591,8 @@ def average_words(league: League, members: Sequence[Averaged]) -> str:
     if len(weighted) == 1:
         return f"{drawn} of the model of weight 100% with {counts}, which are weighed alike"
     return (
-        f"{drawn} of the models above by their weights: together they fill hidden cells best; of mixtures, with several "
-        f"numbers of clusters each ({counts})"
+        f"{drawn} of the models above by their weights: together they fill hidden cells best; of mixtures, with "
+        f"several numbers of clusters each ({counts})"
     )
 
 
