@@ -147,8 +147,10 @@ def missing_hint(cells: Cells, which: Bools) -> str:
 
 
 def tokens_hint(cells: Cells, tokens: Sequence[str]) -> str:
-    """What to do where texts of the column mean missing: a flag for each, of many for the first alone."""
-    few = sorted(tokens) if len(tokens) <= MOST_TOKENS else tokens[:1]
+    """What to do where texts of the column mean missing: a flag for each; of many, or of numbers, for the first
+    alone."""
+    several = len(tokens) <= MOST_TOKENS and not any(is_plain(token, cells.decimal) for token in tokens)
+    few = sorted(tokens) if several else tokens[:1]
     means = "that means" if len(few) == 1 else "they mean"
     return f"{REPLACED if cells.in_memory else f'`{token_flags(cells.name, few)}`'} if {means} missing"
 

@@ -110,7 +110,7 @@ class Check:
         if self._schema.modelled:
             holes = absent(table, self._schema)
             self.incomplete += int(holes.any(1).sum())
-            self._bare.add(holes.all(1))
+            self._bare.add(np.asarray(holes.all(1)))
 
     def notes(self) -> list[str]:
         """After the last rows: what the user should know. InputError where the table cannot be encoded."""

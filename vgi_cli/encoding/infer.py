@@ -223,7 +223,7 @@ def _notes(table: Table, schema: Schema, some: bool, said: Collection[str]) -> l
         notes.append(f"{named('column', empty)} {are(empty)} empty{fitted}: carried, nothing to learn from")
     notes += Holes(schema).add(table).notes()
     holes = table.absent(schema.modelled)
-    bare = BareRows().add(holes.all(1)).notes("not used by the fit, imputed from the model") if D else []
+    bare = BareRows().add(np.asarray(holes.all(1))).notes("not used by the fit, imputed from the model") if D else []
     return notes + hole_notes(table.label, D > 0, int(holes.any(1).sum()), bare)
 
 

@@ -49,9 +49,9 @@ def _word(table: Table, schema: Schema, row: int) -> str | None:
         cells = table.column(column.name)
         if isinstance(column, Number) or not (cells.textual and cells.levelled) or cells.missing[row]:
             continue
-        texts, places = cells.distinct
-        if texts[places[row]].casefold().rstrip(" :") in WORDS and (places == places[row]).sum() == 1:
-            return f"'{texts[places[row]]}' in column '{column.name}'"
+        text = str(cells.texts(np.array([row]))[0]).strip()
+        if text.casefold().rstrip(" :") in WORDS and (cells.distinct.places == cells.distinct.places[row]).sum() == 1:
+            return f"'{text}' in column '{column.name}'"
     return None
 
 

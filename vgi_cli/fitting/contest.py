@@ -541,10 +541,10 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     league = contest.decided()
     rows_scored = len(league.entries[0][1].cells)
     numbers = any(scores.coverage is not None for _, scores in league.entries)
-    share = f", share of true numbers in the range of {DRAWS} draws ({CALIBRATED:.0%} when calibrated)" * numbers
+    ranges = f", share of true numbers in the range of {DRAWS} draws ({CALIBRATED:.0%} when calibrated)" * numbers
     work.reporter.say(
         f"{len(league.entries)} models were compared on {rows_scored:,} rows: score of hidden cells (1: what the "
-        f"column alone would score; less is better), log-likelihood of held-out rows{share}; →: fitted, the one with "
+        f"column alone would score; less is better), log-likelihood of held-out rows{ranges}; →: fitted, the one with "
         "the fewest parameters of those that the scores cannot tell from the best"
     )
     for line in league.lines():
