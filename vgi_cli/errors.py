@@ -42,21 +42,28 @@ class RunError(VgiError):
     exit_code = 2
 
 
-class InvalidInput(InputError, ValueError):
+class _Hinted(VgiError):
+    """An error of an estimator, whose hint is part of its text: that is all that scikit-learn shows of a failed fit."""
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message} ({self.hint})"
+
+
+class InvalidInput(_Hinted, InputError, ValueError):
     """A table that an estimator (`vgi_cli.Imputer`, `vgi_cli.Density`) cannot take: also the ValueError that users of
     scikit-learn expect."""
 
 
-class InvalidCells(InputError, TypeError):
+class InvalidCells(_Hinted, InputError, TypeError):
     """Cells or column names of a type that an estimator cannot take: also the TypeError that users of scikit-learn
     expect."""
 
 
-class InvalidParameter(UsageError, ValueError):
+class InvalidParameter(_Hinted, UsageError, ValueError):
     """A parameter of an estimator that cannot be, found when it is fitted or used: also a ValueError."""
 
 
-class NotFitted(UsageError, ValueError, AttributeError):
+class NotFitted(_Hinted, UsageError, ValueError, AttributeError):
     """An estimator is used before it was fitted. Where scikit-learn is loaded it is its NotFittedError too."""
 
 

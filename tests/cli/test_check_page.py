@@ -37,7 +37,7 @@ def test_the_page_says_what_the_text_says_and_needs_no_network(vgi: Vgi, table: 
     assert done.code == 0 and done.out == plain.out and "the page is page.html" in done.err
     page = (tmp_path / "page.html").read_text()
     assert "<title>t.csv before a fit</title>" in page and page.count("<svg") == 2
-    assert "1 pair of columns is never observed together" in page and "1 row has nothing observed" in page
+    assert "1 pair of columns is never observed together" in page and "1 row has no cell of a modelled column" in page
     assert "&#39;twin&#39; = &#39;c$&#39;" in page and "rests on the model alone" in page
     assert "<b>" not in re.sub(r'<b style="[^"]*">', "", page) and "&lt;b&gt;" in page
     alts = re.findall(r'role="img" aria-label="([^"]+)"', page)

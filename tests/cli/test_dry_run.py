@@ -200,3 +200,13 @@ def test_where_nothing_varies_there_is_no_model(vgi: Vgi, tmp_path: Path) -> Non
 def test_a_method_of_a_plugin_is_not_tried(vgi: Vgi, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vgi_cli.commands.fit_plan.can_be_tried", lambda recipe: False)
     assert plan(vgi("fit", "t.csv", "--dry-run").out)["time"] == "not known: the method comes from a plugin"
+
+
+def test_thousands_points_are_a_warning_of_the_fit_and_the_first_suspect_of_a_check(vgi: Vgi, tmp_path: Path) -> None:
+    sales = [f"{int(90 * 1.18**i):,}".replace(",", ".") for i in range(40)]
+    rows = [f"{text},{i % 7},{'' if i % 9 else i}" for i, text in enumerate(sales)]
+    (tmp_path / "t.csv").write_text("\n".join(["sales,a,b", *rows]) + "\n")
+    line = "column 'sales': every point is followed by three digits"
+    assert f"warning: {line}" in vgi("fit", "t.csv", "--dry-run", "-q").err
+    assert f"## Suspects\n\n- {line}" in vgi("check", "t.csv", "--no-trial").out
+    assert line not in vgi("fit", "t.csv", "--dry-run", "--column", "sales=numeric").err

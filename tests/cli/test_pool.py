@@ -87,6 +87,7 @@ def test_from_standard_input(vgi: Vgi, estimates: Path, monkeypatch: pytest.Monk
         ),
         (["estimates.csv", "--test", "a,b"], "no term 'b'"),
         (["estimates.csv", "--test", ""], "a test needs terms"),
+        (["estimates.csv", "--decimal", ";"], "--decimal: expected '.' or ',', got ';'"),
         (["estimates.csv", "--delimiter", ";"], "estimates.csv: one column only, and every row holds ','"),
     ],
 )
@@ -95,3 +96,51 @@ def test_refused(vgi: Vgi, estimates: Path, arguments: list[str], error: str) ->
     assert result.code == 2 and result.out == ""
     assert result.error == error
     assert sorted(path.name for path in Path().iterdir()) == ["estimates.csv"]
+
+
+GERMAN = "imputation;term;estimate;std_error\n1;a;0,5;0,1\n2;a;0,6;0,1\n"
+
+
+def test_decimal_commas(vgi: Vgi) -> None:
+    Path("e.csv").write_text(GERMAN, encoding="utf-8")
+    refused = vgi("pool", "e.csv", "--delimiter", ";")
+    assert refused.code == 2 and refused.error == "e.csv: row 1: 'estimate' is '0,5', not a number"
+    assert "hint: `--decimal ,` where the comma is the decimal mark" in refused.err
+    done = vgi("pool", "e.csv", "--delimiter", ";", "--decimal", ",", "--json")
+    assert done.code == 0 and done.err == ""
+    assert checked("pool", done.out)["terms"][0]["estimate"] == pytest.approx(0.55)
+
+
+@pytest.mark.parametrize(
+    ("imputations", "values", "warning"),
+    [
+        ("134", "567", "the imputations are numbered up to 4, without 2: an analysis that failed, and is left out,"),
+        ("23", "57", "the imputations are numbered up to 3, without 1: an analysis"),
+        ("123", "555", "every estimate is the same in all 3 imputations: was one table analysed 3 times?"),
+        ("123", "556", ""),
+        ("012", "567", ""),
+        ("19", "56", ""),  # names, it seems
+        ("ab", "56", ""),
+    ],
+)
+def test_what_speaks_against_estimates_is_a_warning(vgi: Vgi, imputations: str, values: str, warning: str) -> None:
+    rows = [f"{i},a,0.{v},0.1\n{i},b,1.{v},0.1" for i, v in zip(imputations, values, strict=True)]
+    Path("e.csv").write_text("\n".join(["imputation,term,estimate,std_error", *rows]) + "\n", encoding="utf-8")
+    done = vgi("pool", "e.csv")
+    assert done.code == 0 and "| a " in done.out
+    assert done.err.startswith(f"warning: e.csv: {warning}") if warning else done.err == ""
+
+
+def test_filled_tables_and_runs_are_no_estimates(vgi: Vgi, tmp_path: Path) -> None:
+    for name in ("filled.1.csv", "filled.2.csv"):
+        Path(name).write_text("x,y\n1,2\n3,4\n", encoding="utf-8")
+    Path("run").mkdir()
+    Path("run/manifest.json").write_text("{}", encoding="utf-8")
+    takes = "give a table of the estimates of an analysis that was made on each filled table"
+    for arguments, error in (
+        (["filled.1.csv"], "filled.1.csv: no column 'imputation' or '.imp'"),
+        (["filled.1.csv", "filled.2.csv"], "one table of estimates, got unexpected extra argument(s) (filled.2.csv)"),
+        (["run"], "'run' is a run, not a table of estimates"),
+    ):
+        refused = vgi("pool", *arguments)
+        assert refused.code == 2 and refused.error == error and f"hint: {takes}" in refused.err

@@ -55,9 +55,9 @@ ODD = {
     "no hole": ("a,b\n1,2\n2,3\n4,1\n5,5\n", "one.csv has no hole in a modelled column"),
     "constant": ("a,b\n1,2\n1,3\n,1\n1,5\n", "column 'a' is constant: holes get the constant"),
     "all missing": ("a,b,c\n,2,1\n,3,4\n,1,\n,5,2\n", "column 'a' is empty: carried, nothing to learn from"),
-    "fully missing row": (
+    "row without a cell": (
         "a,b\n1,2\n,\n3,\n4,5\n2,2\n",
-        "1 row is fully missing: not used by the fit, imputed from the model",
+        "row 2 has no cell of a modelled column: not used by the fit, imputed from the model",
     ),
     "nothing varies": ("a,b\n1,2\n1,2\n,2\n", "no column varies: there is nothing to model"),
 }

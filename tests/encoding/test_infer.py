@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -201,7 +202,8 @@ def test_no_numeric_column() -> None:
         (
             {"kinds": {"t": "numeric"}},
             "standard input: --column t=numeric, but the column holds 'x' in row 1 (line 2) and 1 more cell"
-            " | `--na-values t=x` if that means missing, or `--column t=carry` to carry the column as it is",
+            " | `--na-values t=x --na-values t=y` if they mean missing, or `--column t=carry` to carry the column as "
+            "it is",
         ),
         (
             {"kinds": {"alpha": "numeric"}, "ids": ["alpha"]},
@@ -218,6 +220,10 @@ def test_flags_that_cannot_be_meant(options: dict[str, object], expected: str) -
     assert refusal("alpha,t\n1.5,x\n2,y\n", **options) == expected
 
 
+BARE = "has no cell of a modelled column: not used by the fit, imputed from the model"
+BARES, DELETE = BARE.replace("has", "have"), "; delete what is no row of the table"
+
+
 @pytest.mark.parametrize(
     ("text", "note"),
     [
@@ -228,8 +234,13 @@ def test_flags_that_cannot_be_meant(options: dict[str, object], expected: str) -
         ("x,y,z\n1,2,7\n3,,7\n5,6,7\n", "column 'z' is constant: holes get the constant"),
         ("x,y,z\n1,7,7\n3,,7\n", "columns 'y', 'z' are constant: holes get the constant"),
         ("x,y,z\n1,2,\n3,,\n", "column 'z' is empty: carried, nothing to learn from"),
-        ("x,y\n1,2\n3,4\n,\n", "1 row is fully missing: not used by the fit, imputed from the model"),
-        ("x,y\n1,2\n3,4\n,\n,\n", "2 rows are fully missing: not used by the fit, imputed from the model"),
+        ("x,y\n1,2\n,\n3,4\n", f"row 2 {BARE}"),
+        ("x,y\n1,2\n3,4\n,\n", f"row 3 {BARE}{DELETE}"),
+        ("x,y\n1,2\n3,4\n,\n,\n", f"the last 2 rows (3 and 4) {BARES}{DELETE}"),
+        ("x,y\n1,2\n3,4\n,\n,\n,\n", f"the last 3 rows (3 to 5) {BARES}{DELETE}"),
+        ("x,y\n,\n1,2\n3,4\n,\n", f"rows 1, 4 {BARES}{DELETE}"),
+        (f"x,y\n1,2\n{6 * (',' + chr(10))}3,4\n", f"rows 2, 3, 4, 5, 6 and 1 more {BARES}"),
+        ("t,x,y\na,1,2\nb,,\nc,3,4\n", f"row 2 {BARE}"),  # it has a cell of a carried column
     ],
 )
 def test_what_works_with_one_line(text: str, note: str) -> None:
@@ -242,6 +253,23 @@ def test_a_header_of_numbers_is_pointed_out() -> None:
     note = "the column names of standard input are numbers: is the header line missing?"
     assert note in infer_schema(from_text("5.1,3\n4.9,\n4.7,2\n4.5,4\n"))[1]
     assert infer_schema(from_text("2019,2020\n4.9,\n4.7,2\n4.5,4\n"))[1] == []
+
+
+@pytest.mark.parametrize(("every", "of", "told"), [(1, 40, True), (1, 19, False), (4, 40, False), (0, 40, False)])
+def test_the_time_of_a_record_is_said_to_leave_the_range_of_the_fit(every: int, of: int, told: bool) -> None:
+    """Minutes that pass from row to row, in few rows, with repeats; and dates, of birth say."""
+    start = datetime(2024, 3, 1, 8, 30)
+    if every:
+        times = [f"{start + timedelta(minutes=7 * (i // every)):%Y-%m-%d %H:%M}" for i in range(of)]
+    else:
+        times = [f"{start + timedelta(days=7 * i):%Y-%m-%d}" for i in range(of)]
+    table = from_text("ts,x,y\n" + "".join(f"{t},{i % 7},{i % 5 or ''}\n" for i, t in enumerate(times)))
+    line = (
+        "column 'ts' differs in nearly every row, like the time of a record: in later tables it lies outside the range "
+        "of the fit; `--exclude ts` if fills should not depend on it"
+    )
+    assert (line in infer_schema(table)[1]) == told
+    assert line not in infer_schema(table, kinds={"ts": "datetime" if every else "date"})[1]
 
 
 def test_an_ordinary_table_needs_no_line() -> None:
@@ -278,7 +306,9 @@ class TestCheck:
         ]
 
     def test_fully_missing_rows(self) -> None:
-        assert self.notes("id,x,y\n1,1,2\n2,,\n") == ["1 row is fully missing: imputed from the model"]
+        assert self.notes("id,x,y\n1,1,2\n2,,\n") == [
+            f"row 2 has no cell of a modelled column: imputed from the model{DELETE}"
+        ]
 
     def test_broken_integers(self) -> None:
         assert self.notes("id,x,y\n1,1.5,\n")[0] == (

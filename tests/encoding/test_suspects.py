@@ -46,8 +46,12 @@ def test_numbers_among_other_texts_are_said(tmp_path: Path) -> None:
     ]
     assert notes(two_columns(tmp_path, cells), kinds={"x": "carry"}) == []
     assert notes(two_columns(tmp_path, cells), exclude=["x"]) == []
-    assert notes(two_columns(tmp_path, ["?"] * 25 + X[25:])) == [  # fewer than half are numbers: text
-        "column 'x' is carried: text of 16 levels, more than a fifth of its 40 cells (`--column x=categorical` "
+    assert notes(two_columns(tmp_path, ["?"] * 25 + X[25:])) == [  # what may mean missing does not count
+        "column 'x' is carried as text, not modelled: 38% of its cells are numbers, "
+        "but also '?' in row 1 (line 2) and 24 more cells: `--na-values '?'` if that means missing"
+    ]
+    assert notes(two_columns(tmp_path, [f"t{i % 20}" for i in range(25)] + X[25:])) == [  # few are numbers: text
+        "column 'x' is carried: text of 35 levels, more than a fifth of its 40 cells (`--column x=categorical` "
         "models it)"
     ]
 
@@ -81,7 +85,8 @@ def test_numbers_with_a_unit_are_said_where_they_are_no_levels(tmp_path: Path) -
     assert told.format("1.150,5 cm", "1234,5", "dots, blanks or units") in notes(table)
     assert notes(two_columns(tmp_path, ["5 mg", "10 mg"] * 20)) == []  # two levels
     [line] = notes(two_columns(tmp_path, ["#DIV/0!" if i % 5 == 2 else f"{150 + i} cm" for i in range(40)]))
-    assert line == told.format("150 cm", "1234.5", "commas, blanks or units")
+    error = "; '#DIV/0!': `--na-values 'x=#DIV/0!'` if that means missing"
+    assert line == told.format("150 cm", "1234.5", "commas, blanks or units") + error
     [line] = notes(two_columns(tmp_path, [f"{i} {'abcd'[i % 4]}" for i in range(40)]))
     assert line.startswith("column 'x' is carried: text of 40 levels")
 
@@ -118,7 +123,7 @@ def test_the_same_of_many_columns_is_counted(tmp_path: Path) -> None:
     frame = pd.DataFrame({f"c{i}": ["?"] * 4 + X[4:14] for i in range(8)} | {"y": OTHER[:14]})
     frame.to_csv(tmp_path / "t.csv", index=False)
     found = notes(read_table([str(tmp_path / "t.csv")]))
-    assert len(found) == 6 and found[-1] == "the same of 3 more columns"
+    assert len(found) == 6 and found[-1] == "the same of columns 'c5', 'c6', 'c7'"
 
 
 def _pairs() -> list[tuple[int, tuple[str, str]]]:

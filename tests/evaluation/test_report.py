@@ -87,7 +87,7 @@ def test_full_report_as_json_and_text() -> None:
         "mean at half the budget -2.2500",
         "of 50 rows simulated from the model it lies between -2.0000 and -1.9000 nats a row (encoded)",
         "- rounded columns: the mean density of 4 places within the rounding (biased low)",
-        "1 fully missing row is left out",
+        "1 row is left out: no cell of a modelled column",
         "**warning**: too low",
         "-4.5000 (fine-tuned; not comparable with a log-likelihood)",
         "| overall | 3 |",

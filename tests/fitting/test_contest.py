@@ -25,7 +25,7 @@ from vgi_cli.methods.em.sizing import Sizing, choose_size
 from vgi_cli.models.gaussian.mixture import MixtureConfig
 from vgi_cli.reporting import Silent
 from vgi_cli.settings.gather import load_recipe
-from vgi_cli.settings.recipe import ModelChoice, Recipe
+from vgi_cli.settings.recipe import Averaged, ModelChoice, Recipe
 from vgi_cli.table.frames import from_frame
 
 QUICK = {"bootstrap": "none", "trees": "none"}
@@ -278,6 +278,70 @@ def test_what_is_said_and_reported(tmp_path: Path) -> None:
     report = run.evaluate(frame)
     assert report["contest"] == league
     assert "contest.json" in run.manifest["files"]
+
+
+@pytest.mark.usefixtures("two_folds")
+def test_nothing_is_said_of_numbers_where_there_are_none(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    group = rng.integers(4, size=200)
+    frame = pd.DataFrame({name: np.array(list("abcd"))[(group + i) % 4] for i, name in enumerate("xyz")})
+    frame = frame.mask(rng.random(frame.shape) < 0.2, "e")
+    said: list[str] = []
+    league, _ = fit(frame.mask(rng.random(frame.shape) < 0.2), tmp_path / "run", say=said.append)
+    titles = [one["title"] for one in league["candidates"]]
+    assert len(titles) > 1 and all(title.startswith("mixture of categories: ") for title in titles)
+    [head] = [line for line in said if "models were compared on" in line]
+    assert "log-likelihood of held-out rows; →: fitted" in head and "share of true numbers" not in head
+
+
+def league_of(*entries: tuple[int, str, float]) -> contest.League:
+    """Mixtures of so many clusters, their transforms and weights; nothing else of a candidate is looked at."""
+    recipes = [recipe("mixture", transform, components=K) for K, transform, _ in entries]
+    candidates = [contest.Candidate(f"{i}", of, None) for i, of in enumerate(recipes)]  # type: ignore[arg-type]
+    scores = contest.Scores(torch.zeros(2), torch.zeros(2), None, None, None, None, 1)  # type: ignore[arg-type]
+    return contest.League(tuple((one, scores) for one in candidates), 0, "cells", tuple(w for *_, w in entries))
+
+
+def members_of(*members: tuple[int, str]) -> list[Averaged]:
+    """The models that imputations are drawn from."""
+    return [
+        Averaged(model=recipe("mixture", components=K).model, transform=transform, weight=0.5)  # type: ignore[arg-type]
+        for K, transform in members
+    ]
+
+
+@pytest.mark.parametrize(
+    ("league", "members", "words"),
+    [
+        (
+            [(2, "linear", 0.7), (5, "linear", 0.3), (8, "linear", 0.0)],
+            [(2, "linear"), (5, "linear")],
+            "of 2 models, each as often as its weight says: together these fill hidden cells best",
+        ),
+        (
+            [(2, "linear", 1.0), (5, "linear", 0.0)],
+            [(2, "linear"), (3, "linear"), (5, "linear")],
+            "of the model of weight 100%, with 2, 3 and 5 clusters, each as often as the others",
+        ),
+        (
+            [(2, "linear", 0.7), (2, "normal", 0.3)],
+            [(2, "linear"), (3, "linear"), (2, "normal"), (3, "normal")],
+            "of the models above, each as often as its weight says, mixtures with several numbers of clusters (2 and 3 "
+            "clusters): together these fill hidden cells best",
+        ),
+    ],
+)
+def test_what_is_said_of_an_average_is_what_the_table_shows(
+    league: list[tuple[int, str, float]], members: list[tuple[int, str]], words: str
+) -> None:
+    said = contest.average_words(league_of(*league), members_of(*members))
+    assert said == f"imputations are drawn in turn from refits {words}"
+
+
+def test_each_model_of_a_weight_is_shown() -> None:
+    few = league_of(*((K, "linear", 0.5 if K in (1, 8) else 0.0) for K in range(1, 10)))
+    lines = few.lines()
+    assert len(lines) == 9 and "weight 50%" in lines[7] and lines[8] == "  1 more, in contest.json"
 
 
 @pytest.mark.usefixtures("two_folds")

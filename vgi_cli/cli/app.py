@@ -223,4 +223,8 @@ def _parse_text(error: Any, arguments: Sequence[str]) -> tuple[str, str]:
         runs = [word for word in arguments if (Path(word) / "manifest.json").is_file()]
         if runs:
             return text, f"did you mean `--checkpoint {shlex.quote(runs[0])}`?"
+    if path == "vgi pool" and text.startswith("got unexpected extra argument"):
+        from vgi_cli.commands.pool import TAKES
+
+        return f"one table of estimates, {text}", TAKES
     return text, f"{path} --help lists what is possible"

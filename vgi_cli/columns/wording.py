@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 import numpy as np
 
 from vgi_cli.columns.base import Cells
-from vgi_cli.columns.numerals import Bools
+from vgi_cli.columns.numerals import NUMBER, Bools
 
 LONGEST = 80
 """Characters of a cell that a message shows."""
@@ -21,6 +22,9 @@ EVERYWHERE = frozenset({"n/a", "na", "n.a.", "#n/a", "nan", "null", "none", "nil
 REPLACED = "replace such cells by None or NaN"
 """What makes cells of a table in memory missing: flags say how files are read."""
 
+MOST_TOKENS, COUNTED = 4, 10_000
+"""Different texts that a hint makes missing, each by its flag, and cells that are looked at for them."""
+
 WRITTEN = re.compile(
     r"[+-]?(?:"
     r"(?:0|[1-9]\d*),\d+"  # decimal comma
@@ -31,7 +35,28 @@ WRITTEN = re.compile(
     r")"
 )
 """What a person reads as a number, and is not written as one here."""
+DOTTED = {
+    ".": re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3}){2,}"),
+    ",": re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})+|(?:0|[1-9]\d*)\.\d+)"),
+}
+"""The same by the decimal mark of the table: with thousands points, and with a point where the mark is the comma."""
 COMMA = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:,\d+)?")
+LIMIT = re.compile(r"(?P<sign>[<>≤≥]=?) ?(?P<limit>\d+(?:[.,]\d+)?)")
+"""A value below or above what could be measured: `<0.5`, `> 200`."""
+
+
+def is_plain(text: str, decimal: str) -> bool:
+    """Whether a text is a number here."""
+    if decimal == ",":
+        text = text.translate(str.maketrans(".,", ",."))
+    return re.match(NUMBER, text) is not None
+
+
+def is_written(text: str, decimal: str) -> bool:
+    """Whether a text is a number to a person and none here, by the decimal mark of the table."""
+    if is_plain(text, decimal):
+        return False
+    return WRITTEN.fullmatch(text) is not None or DOTTED[decimal].fullmatch(text) is not None
 
 
 def example(cells: Cells, which: Bools) -> str:
@@ -71,13 +96,43 @@ def token_hint(cells: Cells, which: Bools, fitted: bool = False) -> str:
 
 
 def number_hint(cells: Cells, which: Bools) -> str:
-    """What to do about the first of the cells among numbers: to write it plainly, where a person reads one, or to
-    let it mean missing."""
-    text = _short(cells, int(np.flatnonzero(which)[0])).strip()
-    if WRITTEN.fullmatch(text) is None:
-        return missing_hint(cells, which)
-    comma = COMMA.fullmatch(text) is not None and cells.decimal == "." and not cells.in_memory
-    return "`--decimal ,` where the comma is the decimal mark; else " * comma + plain_number(cells.decimal)
+    """What to do about the cells among numbers: to write them plainly, where a person reads numbers, to write what
+    stands for a detection limit, or to let them mean missing. What the first of them is comes first."""
+    texts = different(cells, which)
+    hints: dict[str, str] = {}
+    tokens = [text for text in texts if not is_written(text, cells.decimal) and LIMIT.fullmatch(text) is None]
+    for text in texts:
+        if is_written(text, cells.decimal):
+            comma = COMMA.fullmatch(text) is not None and cells.decimal == "." and not cells.in_memory
+            words = "`--decimal ,` where the comma is the decimal mark; else " * comma + plain_number(cells.decimal)
+            hints.setdefault("written", words)
+        elif (limit := LIMIT.fullmatch(text)) is not None:
+            hints.setdefault("limit", _limit_hint(limit, cells.decimal))
+        elif len(tokens) <= MOST_TOKENS or not hints:
+            which_ones = f"{' and '.join(map(repr, tokens))}: " if hints else ""
+            hints.setdefault("token", which_ones + tokens_hint(cells, tokens))
+    return "; ".join(hints.values())
+
+
+def different(cells: Cells, which: Bools) -> list[str]:
+    """The different texts of the cells (of the first of them, where they are very many), blanks around them aside, in
+    the order in which they occur."""
+    texts = dict.fromkeys(str(text).strip() for text in cells.texts(np.flatnonzero(which)[:COUNTED]))
+    return list(texts)
+
+
+def _limit_hint(found: re.Match[str], decimal: str) -> str:
+    """What to write where a value is only known to lie below or above a limit."""
+    text = found["limit"]
+    limit = Decimal(text.replace(",", "."))
+    digits = -int(limit.as_tuple().exponent)
+    step = Decimal(1).scaleb(-digits - 1) if digits else Decimal(1)
+    where, value = ("below", limit - step) if found["sign"][0] in "<≤" else ("above", limit + step)
+    beyond = f"{value:f}".replace(".", decimal)
+    return (
+        f"a detection limit is no missing cell: write the limit itself ({text}) or a value {where} it ({beyond}) "
+        "instead; values that pile up are modelled as such"
+    )
 
 
 def plain_number(decimal: str) -> str:
@@ -87,13 +142,28 @@ def plain_number(decimal: str) -> str:
 
 
 def missing_hint(cells: Cells, which: Bools) -> str:
-    """What to do where the first of the cells means missing."""
-    if cells.in_memory:
-        return f"{REPLACED} if that means missing"
-    token = _short(cells, int(np.flatnonzero(which)[0])).strip()
-    everywhere = token.casefold() in EVERYWHERE or not any(map(str.isalnum, token))
-    flag = typed("--na-values", token) if everywhere else token_flag(cells.name, token)
-    return f"`{flag}` if that means missing"
+    """What to do where the cells mean missing."""
+    return tokens_hint(cells, different(cells, which))
+
+
+def tokens_hint(cells: Cells, tokens: Sequence[str]) -> str:
+    """What to do where texts of the column mean missing: a flag for each; of many, or of numbers, for the first
+    alone."""
+    several = len(tokens) <= MOST_TOKENS and not any(is_plain(token, cells.decimal) for token in tokens)
+    few = sorted(tokens) if several else tokens[:1]
+    means = "that means" if len(few) == 1 else "they mean"
+    return f"{REPLACED if cells.in_memory else f'`{token_flags(cells.name, few)}`'} if {means} missing"
+
+
+def token_flags(name: str, tokens: Iterable[str]) -> str:
+    """`--na-values - --na-values x=nix`: the flags that make tokens mean missing, everywhere where they hardly mean
+    anything else, else in one column."""
+
+    def flag(token: str) -> str:
+        everywhere = token.casefold() in EVERYWHERE or not any(map(str.isalnum, token))
+        return typed("--na-values", token) if everywhere else token_flag(name, token)
+
+    return " ".join(flag(shortened(token)) for token in tokens)
 
 
 def token_flag(name: str, token: str) -> str:
@@ -134,21 +204,37 @@ def capped(lines: list[str]) -> list[str]:
     return lines if more <= 0 else [*lines[:SHOWN], f"the same of {more} more column{'s' if more > 1 else ''}"]
 
 
+class Alarm(str):
+    """A line that a user must read: cells are most likely read as what they are not."""
+
+
+def folded(lines: Sequence[tuple[str, str]]) -> list[str]:
+    """Lines on columns, each with the name of its column. Of those that say the same, and propose the same, the first
+    five, and one that names the other columns."""
+    groups: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for name, line in lines:
+        words, flags = line.split("`")[::2], line.split("`")[1::2]
+        same = re.sub(r"'[^']*'|\d+", "", "".join(words)), *(flag.replace(f"{name}=", "=") for flag in flags)
+        groups.setdefault(same, []).append((name, line))
+    out = []
+    for group in groups.values():
+        rest = [name for name, _ in group[SHOWN:]]
+        out += [line for _, line in group[:SHOWN]] + [f"the same of {named('column', rest)}"] * bool(rest)
+    return out
+
+
 def are(items: Sequence[object]) -> str:
     """`is` of one, `are` of several."""
     return "is" if len(items) == 1 else "are"
 
 
-def hole_notes(label: str, modelled: bool, incomplete: int, absent: int, fate: str) -> list[str]:
-    """Notes on the holes of a table: none, fully missing rows and their `fate`, and no modelled column."""
+def hole_notes(label: str, modelled: bool, incomplete: int, bare: Sequence[str]) -> list[str]:
+    """Notes on the holes of a table: none, no modelled column, and `bare`: what is said of rows without a cell."""
     if not modelled:
         return ["no column varies: there is nothing to model"]
     if not incomplete:
         return [f"{label} has no hole in a modelled column"]
-    if absent:
-        rows = "1 row is" if absent == 1 else f"{absent} rows are"
-        return [f"{rows} fully missing: {fate}"]
-    return []
+    return [*bare]
 
 
 FAR_WARNED = (0.0, 0.01)

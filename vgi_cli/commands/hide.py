@@ -191,4 +191,4 @@ def _lines(record: dict[str, Any], table: Table, schema: Schema) -> Iterator[str
     yield f"hidden by {record['mechanism']}: {hidden:,} of {observed:,} observed cells ({share:.1%})"
     empty = int(table.absent(schema.modelled).all(1).sum())
     if empty:
-        yield f"{empty:,} row{'s' * (empty > 1)} of {table.N:,} {'have' if empty > 1 else 'has'} nothing observed now"
+        yield f"{empty:,} row{'s' * (empty > 1)} of {table.N:,} {'have' if empty > 1 else 'has'} no cell now"

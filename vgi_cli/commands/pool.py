@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
 from vgi_cli.columns.numerals import Ints
+from vgi_cli.columns.wording import SHOWN, is_plain
 from vgi_cli.errors import InputError
 from vgi_cli.pooling.estimates import Estimates, checked_covariances, refuse_extreme, refuse_other_terms, squared
 from vgi_cli.pooling.pooled import Pooled
 from vgi_cli.pooling.rubin import Floats
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.files import json_bytes
+from vgi_cli.runs.manifest import MANIFEST
 from vgi_cli.table.base import Table
 from vgi_cli.table.inputs import require_files
 from vgi_cli.table.reader import read_table
@@ -27,6 +30,11 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "std_error": ("std_error", "std.error"),
 }
 """The columns of the long table, and how each may be called: R's broom and mice write the second spelling."""
+TAKES = (
+    "give a table of the estimates of an analysis that was made on each filled table, a row for each imputation and "
+    "term: docs/pooling.md"
+)
+"""What is pooled, for who gives something else."""
 COVARIANCE = "cov:"
 """A column `cov:TERM` holds the covariances of the row's term with TERM."""
 
@@ -47,13 +55,19 @@ class PoolRequest:
     level: float = 0.95
     tests: Sequence[Sequence[str]] = ()
     delimiter: str | None = None
+    decimal: str | None = None
     json: bool = False
 
     def carry_out(self, reporter: Reporter) -> PoolReport:
         """The pooled estimates and tests. UsageError and InputError for what cannot be pooled."""
+        if (Path(self.estimates) / MANIFEST).is_file():
+            raise InputError(f"'{self.estimates}' is a run, not a table of estimates", TAKES)
         require_files([self.estimates])
-        table = read_table([self.estimates], delimiter=self.delimiter)
-        return PoolReport(Pooled(estimates_of(table, self.df_complete), self.level), self.tests)
+        table = read_table([self.estimates], delimiter=self.delimiter, decimal=self.decimal)
+        estimates = estimates_of(table, self.df_complete)
+        for line in _doubts(table, estimates):
+            reporter.warn(line)
+        return PoolReport(Pooled(estimates, self.level), self.tests)
 
 
 @dataclass(frozen=True)
@@ -84,10 +98,10 @@ def estimates_of(table: Table, df_complete: float | None = None) -> Estimates:
         if name is None and not (what == "std_error" and covariances):
             known = " or ".join(f"'{each}'" for each in COLUMNS[what])
             found = ", ".join(table.names[:8])
-            raise InputError(
-                f"{table.label}: no column {known}",
-                f"the columns are imputation, term, estimate, std_error; found {found}",
-            )
+            hint = f"the columns are imputation, term, estimate, std_error; found {found}"
+            if not set(table.names) & {name for every in COLUMNS.values() for name in every}:
+                hint = f"{TAKES}; found the columns {found}"
+            raise InputError(f"{table.label}: no column {known}", hint)
     labels, rows = _rows_of(table, str(names["imputation"]), str(names["term"]))
     terms = list(rows[0])
     at = np.array([[row[term] for term in terms] for row in rows])
@@ -110,6 +124,25 @@ def estimates_of(table: Table, df_complete: float | None = None) -> Estimates:
         refuse_extreme(values, errors, terms)
         variances = squared(errors)
     return Estimates(tuple(terms), values, variances, matrices, math.inf if df_complete is None else df_complete)
+
+
+def _doubts(table: Table, estimates: Estimates) -> Iterator[str]:
+    """What speaks against estimates that can be pooled: an imputation that is not there, analyses of one table."""
+    name = next(name for name in COLUMNS["imputation"] if name in table.names)
+    texts = {str(text).strip() for text in table.text(name)}
+    numbers = {int(text) for text in texts if text.isascii() and text.isdigit()}
+    lacking = sorted(set(range(1, max(numbers))) - numbers - {0}) if len(numbers) == len(texts) else []
+    if 0 < len(lacking) < len(numbers):
+        shown = ", ".join(map(str, lacking[:SHOWN])) + ", …" * (len(lacking) > SHOWN)
+        yield (
+            f"{table.label}: the imputations are numbered up to {max(numbers)}, without {shown}: an analysis that "
+            "failed, and is left out, biases what is pooled"
+        )
+    if (estimates.values == estimates.values[0]).all():
+        yield (
+            f"{table.label}: every estimate is the same in all {estimates.m} imputations: was one table analysed "
+            f"{estimates.m} times? Then nothing of the uncertainty about the holes is in these standard errors"
+        )
 
 
 def _rows_of(table: Table, imputation: str, term: str) -> tuple[list[str], list[dict[str, int]]]:
@@ -151,7 +184,9 @@ def _numbers(table: Table, name: str) -> Floats:
     if len(bad):
         row = int(bad[0])
         text = table.text(name)[row]
-        _refuse(table, name, row, "is empty" if text is None else f"is '{text}', not a number", "every row needs one")
+        comma = text is not None and table.decimal == "." and not table.in_memory and is_plain(str(text).strip(), ",")
+        hint = "`--decimal ,` where the comma is the decimal mark" if comma else "every row needs one"
+        _refuse(table, name, row, "is empty" if text is None else f"is '{text}', not a number", hint)
     return values
 
 

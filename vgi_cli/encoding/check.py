@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, Self
 
+import numpy as np
+
 from vgi_cli.columns.base import Cells, Finding
+from vgi_cli.columns.numerals import Bools
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import SHOWN, are, capped, first_cell, hole_notes, named, others, shortened
 from vgi_cli.encoding.redundant import relation_words
@@ -27,8 +30,8 @@ def check(table: Table, schema: Schema, fate: str = "imputed from the model", un
     """Whether a new table can be encoded with a fitted schema: notes, one line each.
 
     Raises InputError when it lacks a fitted column or holds text, infinities or values out of all proportion in one.
-    Columns are matched by name. `fate`: what becomes of fully missing rows, for the note; `unseen`: of levels that the
-    fit has not seen. Where these count as missing, they do in the table from now on.
+    Columns are matched by name. `fate`: what becomes of rows without a cell of a modelled column, for the note;
+    `unseen`: of levels that the fit has not seen. Where these count as missing, they do in the table from now on.
     """
     checking = Check(schema, table.names, table.label, fate, unseen)
     checking.add(table)
@@ -91,7 +94,8 @@ class Check:
         """InputError when the table lacks a fitted column."""
         self._unseen = unseen
         self._schema, self._names, self._label, self._fate = schema, names, label, fate
-        self.rows = self.incomplete = self._absent = 0
+        self.rows = self.incomplete = 0
+        self._bare = BareRows()
         self._found: dict[str, list[_Found]] = {name: [] for name in schema.modelled}
         self._observed = dict.fromkeys(schema.modelled, 0)
         self._departures = [0] * len(schema.relations)
@@ -121,7 +125,7 @@ class Check:
         if self._schema.modelled:
             holes = absent(table, self._schema)
             self.incomplete += int(holes.any(1).sum())
-            self._absent += int(holes.all(1).sum())
+            self._bare.add(np.asarray(holes.all(1)))
 
     def notes(self) -> list[str]:
         """After the last rows: what the user should know. InputError where the table cannot be encoded."""
@@ -161,7 +165,38 @@ class Check:
         empty = [name for name, count in self._observed.items() if count == 0]
         if empty and self.rows > 1:
             notes.append(f"{named('column', empty)} {are(empty)} empty in {label}: imputed from the model")
-        return notes + hole_notes(label, bool(schema.modelled), self.incomplete, self._absent, self._fate)
+        return notes + hole_notes(label, bool(schema.modelled), self.incomplete, self._bare.notes(self._fate))
+
+
+class BareRows:
+    """The rows of a table, which may come in blocks, that have no cell of a modelled column."""
+
+    def __init__(self) -> None:
+        self._rows = self._count = self._last = 0  # rows so far, bare ones, and how many of these stand last
+        self._first: list[int] = []
+
+    def add(self, bare: Bools) -> Self:
+        """Look at the next rows: which of them are bare."""
+        where = np.flatnonzero(bare)
+        self._first += (self._rows + 1 + where[: SHOWN - len(self._first)]).tolist()
+        others = np.flatnonzero(~bare)
+        self._last = len(bare) - 1 - int(others[-1]) if len(others) else self._last + len(bare)
+        self._count += len(where)
+        self._rows += len(bare)
+        return self
+
+    def notes(self, fate: str) -> list[str]:
+        """One line where there are such rows, which they are and their `fate`."""
+        if not self._count:
+            return []
+        several = self._count > 1
+        more = f" and {self._count - len(self._first):,} more" if self._count > len(self._first) else ""
+        rows = f"row{'s' * several} {', '.join(map(str, self._first))}{more}"
+        if several and self._count == self._last < self._rows:
+            between = "and" if self._count == 2 else "to"
+            rows = f"the last {self._count:,} rows ({self._first[0]} {between} {self._rows})"
+        hint = "; delete what is no row of the table" if 0 < self._last < self._rows else ""
+        return [f"{rows} {'have' if several else 'has'} no cell of a modelled column: {fate}{hint}"]
 
 
 class Holes:

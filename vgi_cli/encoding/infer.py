@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn, get_args
 
@@ -16,11 +16,12 @@ from vgi_cli.columns.lattice import lying_on
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
-from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named, plain_number
-from vgi_cli.encoding.check import Holes
+from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named, plain_number, typed
+from vgi_cli.encoding.check import BareRows, Holes
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
-from vgi_cli.encoding.suspects import looks_written, suspects
+from vgi_cli.encoding.suspects import suspects
+from vgi_cli.encoding.texts import looks_written
 from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import looks_like_data
@@ -31,6 +32,8 @@ MOST_PILES = 3
 within its components (models/gaussian/shifted.py); with more of them room on the line of the numbers says more."""
 PILE = 0.2
 """Share of a column's cells from which on a value that is given room is named to the user."""
+FEWEST_TIMES, NEARLY = 20, 0.9
+"""Fewest datetimes, and the share of them that differ from all others, that may be the times of the records."""
 
 
 def infer_schema(
@@ -112,7 +115,7 @@ def infer_schema(
     if encoding.relations == "keep":
         schema = replace(schema, relations=relations_among(table, schema, found))
     doubts = [*suspects(table, schema, kinds), *redundant_notes(redundant(found, schema), schema)]
-    return schema, _notes(table, schema, rows is not None) + doubts
+    return schema, _notes(table, schema, rows is not None, kinds) + doubts
 
 
 def _check_flags(
@@ -186,8 +189,8 @@ def _refuse_no_numbers(table: Table, schema: Schema) -> None:
     raise InputError(f"{table.label}: no column that can be modelled", hint)
 
 
-def _notes(table: Table, schema: Schema, some: bool) -> list[str]:
-    """`some`: whether statistics come from some of the rows only."""
+def _notes(table: Table, schema: Schema, some: bool, said: Collection[str]) -> list[str]:
+    """`some`: whether statistics come from some of the rows only; `said`: columns whose kind the user named."""
     notes = []
     fitted = " in the rows that are fitted" if some else ""
     D = len(schema.modelled)
@@ -215,9 +218,26 @@ def _notes(table: Table, schema: Schema, some: bool) -> list[str]:
     notes += capped([note for column in moments if (note := several_note(column)) is not None])
     pooled = [c for c in schema.encoded if isinstance(c, Categorical) and c.pooled]
     notes += capped([f"column '{c.name}': {len(c.rare):,} rare levels of {len(c.texts):,} are pooled" for c in pooled])
+    notes += _times_of_records(table, schema, said)
     if empty:
         notes.append(f"{named('column', empty)} {are(empty)} empty{fitted}: carried, nothing to learn from")
     notes += Holes(schema).add(table).notes()
     holes = table.absent(schema.modelled)
-    incomplete, absent = int(holes.any(1).sum()), int(holes.all(1).sum())
-    return notes + hole_notes(table.label, D > 0, incomplete, absent, "not used by the fit, imputed from the model")
+    bare = BareRows().add(np.asarray(holes.all(1))).notes("not used by the fit, imputed from the model") if D else []
+    return notes + hole_notes(table.label, D > 0, int(holes.any(1).sum()), bare)
+
+
+def _times_of_records(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
+    """Datetimes of which nearly none occurs twice: in later tables they lie where the fit has seen nothing."""
+    lines = []
+    for column in schema.encoded:
+        if isinstance(column, Moment) and column.clock.what == "datetime" and column.name not in said:
+            values = column.codes(table.column(column.name))
+            observed = values[np.isfinite(values)]
+            if len(observed) >= FEWEST_TIMES and len(np.unique(observed)) >= NEARLY * len(observed):
+                lines.append(
+                    f"column '{column.name}' differs in nearly every row, like the time of a record: in later tables "
+                    f"it lies outside the range of the fit; `{typed('--exclude', column.name)}` if fills should not "
+                    "depend on it"
+                )
+    return capped(lines)

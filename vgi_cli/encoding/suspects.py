@@ -1,4 +1,5 @@
-"""Columns that may not be what they look like: numbers read as text, codes for missing read as numbers, slips of a pen.
+"""Columns that may not be what they look like: numbers read as text, codes for missing read as numbers, slips of a pen;
+rows that may be none.
 
 Nothing here changes how a table is read: these are lines for the user, with the flag that would change it.
 """
@@ -7,43 +8,31 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from vgi_cli.columns.base import Carried, Cells, Column
-from vgi_cli.columns.datetime import Moment, doubt
-from vgi_cli.columns.levelled import MOST, Levelled, few, sentences
+from vgi_cli.columns.base import Column
+from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import NUMBER, Floats, plain
+from vgi_cli.columns.numerals import Floats, plain
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import (
     COMMA,
-    WRITTEN,
     are,
     capped,
-    example,
     first_cell,
     kind_flag,
     made_missing,
     named,
-    number_hint,
-    plain_number,
     typed,
 )
+from vgi_cli.encoding.texts import UNKNOWN, text_doubts, thousands
+from vgi_cli.encoding.totals import totals
 from vgi_cli.table.base import Table
-
-TEXT_SHARE = 0.5
-"""From this share of numbers on, a column that is carried as text is worth a line."""
-WRITTEN_SHARE = 0.9
-"""From this share of cells that a person would read as numbers on, so is a column without plain ones."""
-UNIT = re.compile(r"[+-]?\d[\d.,_' ]*?\s?([^\W\d_]{1,6}(?:[/²³][^\W\d_]{0,4})?)")
-"""A number and its unit: `180 cm`, `5km/h`."""
-LOOKED_AT = 1000
-"""Cells of a text column that are looked at for numbers that are written otherwise."""
 
 FEWEST = 10
 """Fewest other values beside which one can be far away, and fewest from which a column is learnt."""
@@ -66,16 +55,6 @@ FEWEST_SKIPPED, ASKED = 10, 0.5
 that column may be one that does not apply there."""
 MOST_GROUPS = 20
 """Levels of a column that may tell where another one applies."""
-UNKNOWN = frozenset(
-    {
-        *("?", "??", "-", "--", ".", "..", "*", "unknown", "unk", "missing", "not available"),
-        *("n.a.", "n/k", "#n/a", "n/a", "na", "nan", "null", "none", "nil"),
-        *("not known", "not stated", "not applicable", "no answer", "don't know", "dk", "refused", "prefer not to say"),
-        *("k. a.", "k.a.", "keine angabe", "unbekannt", "inconnu", "non renseigné", "desconocido", "sin datos", "s/d"),
-        *("#div/0!", "#value!", "#ref!", "#num!", "#name?", "#null!"),
-    }
-)
-"""Levels that may stand for missing cells, in small letters."""
 KEY = re.compile(r"(?:(?:^|[\W_])(?i:id|key|code|nr|no|number)|[a-z](?:ID|Id|Key|Code|Nr|No|Number))$")
 """What the name of a key ends with: `id`, `patient_id`, `PatientID`, but not `humid`."""
 SCALE = (3, 10)
@@ -87,86 +66,18 @@ MOST_CODES = 3
 def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[str]:
     """One line for each doubt. `said`: columns whose kind the user named."""
     unnamed = [column for column in schema.columns if column.role == "data" and column.name not in said]
-    lines = [
-        line
-        for column in unnamed
-        if isinstance(column, Carried | Levelled)
-        for line in [_text(table.column(column.name), isinstance(column, Carried))]
-        if line
-    ]
-    doubts = (
-        capped(lines) + capped(_missing_levels(table, schema)) + _scales(table, unnamed) + _unordered(table, unnamed)
-    )
+    doubts = thousands(table, unnamed) + text_doubts(table, unnamed)
+    doubts += capped(_missing_levels(table, schema)) + _scales(table, unnamed) + _unordered(table, unnamed)
     keys = _counters(table, schema, said) + _keys(table, schema, said)
     return (
         doubts
+        + totals(table, schema)
         + keys
         + _repeated(table, schema)
         + _scarce(table, schema)
         + _skipped(table, schema)
         + _far_away(table, schema)
     )
-
-
-def looks_written(cells: Cells, *, units: bool) -> bool:
-    """Whether the cells of a text column are numbers to a person: `47,5`, `1,234`, `10%`, `$ 5`, `1.234,5`;
-    `units`: or numbers with the same unit, nearly all."""
-    if not cells.textual:
-        return False
-    first = [str(text).strip() for text in cells.texts(np.flatnonzero(~cells.missing)[:LOOKED_AT])]
-    texts = [text for text in first if text.casefold() not in UNKNOWN]
-    written = [WRITTEN.fullmatch(text) is not None for text in texts]
-    plainly = [re.match(NUMBER, text) is not None for text in texts]
-    if any(written) and sum(written) + sum(plainly) >= WRITTEN_SHARE * len(texts):
-        return True
-    found = Counter(match[1] for text in texts if units and (match := UNIT.fullmatch(text)))
-    return bool(found) and found.most_common(1)[0][1] >= WRITTEN_SHARE * len(texts)
-
-
-def _commas(cells: Cells) -> bool:
-    """Whether the first cells of a text column may all be numbers with a decimal comma."""
-    texts = cells.texts(np.flatnonzero(~cells.missing)[:LOOKED_AT])
-    return all(COMMA.fullmatch(str(text).strip()) for text in texts)
-
-
-def _text(cells: Cells, alone: bool) -> str | None:
-    """What a column of texts may be beside that; `alone`: whether it is carried, else it is one of levels."""
-    if alone and (line := doubt(cells)) is not None:
-        return line
-    if not cells.textual:
-        return _many(cells) if alone and cells.typed and cells.levelled else None
-    name, observed, numbers = cells.name, ~cells.missing, cells.numbers
-    share = numbers.number[observed].mean() if observed.any() else 0.0
-    if numbers.padded.any():  # codes with leading zeros
-        return _many(cells) if alone else None
-    carried = f"column '{name}' is {'carried as text, not modelled' if alone else 'taken for categories'}"
-    if share == 1:
-        return f"{carried}: all its cells are numbers (`{kind_flag(name, 'numeric')}`)" if cells.typed else None
-    if share >= TEXT_SHARE:
-        wrong = observed & ~numbers.number
-        also = f"but also {example(cells, wrong)}: {number_hint(cells, wrong)}"
-        return f"{carried}: {share:.0%} of its cells are numbers, {also}"
-    if looks_written(cells, units=alone):
-        wrong = observed & ~numbers.number
-        comma = "`--decimal ,` where the comma is the decimal mark; " if _commas(cells) else ""
-        return f"{carried}: {first_cell(cells, wrong)} is no plain number ({comma}{plain_number(cells.decimal)})"
-    return _many(cells) if alone else None
-
-
-def _many(cells: Cells) -> str | None:
-    """Why a text is carried: the limit of levels that it exceeds, and the flag that models it all the same."""
-    texts, places = cells.distinct
-    observed = int((~cells.missing).sum())
-    levels = len(np.unique(places[places >= 0]))
-    if sentences(texts[place] for place in np.unique(places[places >= 0]).tolist()):
-        flag = kind_flag(cells.name, "categorical")
-        return f"column '{cells.name}' is carried: free text (`{flag}` models it all the same)"
-    if levels < 2 or few(levels, observed):
-        return None
-    limit = f"more than {MOST}" if levels > MOST else f"more than a fifth of its {observed} cells"
-    flag = f"`{kind_flag(cells.name, 'categorical')}` models it" + (" with rare levels pooled" if levels > MOST else "")
-    what = f"{'text of ' if cells.textual else ''}{levels:,} levels"
-    return f"column '{cells.name}' is carried: {what}, {limit} ({flag})"
 
 
 def _missing_levels(table: Table, schema: Schema) -> list[str]:

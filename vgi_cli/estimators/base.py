@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from vgi_cli.commands.fit import fit_in_memory
 from vgi_cli.commands.requests import FitRequest, make_request
 from vgi_cli.errors import InputError, InvalidInput, InvalidParameter, NotFitted, UsageError, nearest
+from vgi_cli.estimators.spoken import in_python
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.reporting import Heard, Reporter, Silent
 from vgi_cli.runs.store import RunInMemory, RunStore
@@ -28,26 +29,20 @@ from vgi_cli.table.given import Given, given, plain_names
 
 Names: TypeAlias = npt.NDArray[np.object_]
 MOST_SEED = 2**31 - 1
-INSTEAD = {
-    "--carry-others": "set={'table.carry_others': True}",
-    " (a name from a plugin needs --plugin FILE.py)": "",
-}
-"""What a hint says to an estimator, which has no parameter for some flags and takes no plugins."""
 
 
 @contextmanager
-def as_value_errors() -> Iterator[None]:
-    """What is wrong with a table or a setting is raised as a ValueError too, as users of scikit-learn expect."""
+def as_value_errors(parameters: Collection[str]) -> Iterator[None]:
+    """What is wrong with a table or a setting is raised as a ValueError too, as users of scikit-learn expect, in words
+    that name the `parameters` of the estimator, not flags of the command line."""
     try:
         yield
     except (UsageError, InputError) as error:
         if isinstance(error, ValueError | TypeError):
             raise
         kind = InvalidInput if isinstance(error, InputError) else InvalidParameter
-        hint = error.hint
-        for flag, parameter in INSTEAD.items():
-            hint = None if hint is None else hint.replace(flag, parameter)
-        raise kind(error.message, hint) from error
+        hint = None if error.hint is None else in_python(error.hint, parameters)
+        raise kind(in_python(error.message, parameters), hint) from error
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -138,7 +133,7 @@ class Estimator:
     def _fit(self, X: Any) -> None:
         """Fit the rows of X."""
         started = time.monotonic()
-        with as_value_errors():
+        with as_value_errors(self._defaults()):
             found = given(X, type(self).__name__)
             self._fitted = fit_in_memory(self._fit_request(found, started), self._reporter())
         if isinstance(self._fitted.run, RunInMemory):
@@ -170,7 +165,7 @@ class Estimator:
     def _later(self, X: Any) -> Given:
         """X as a table with the columns of the fit. InvalidInput where it has others."""
         name = type(self).__name__
-        with as_value_errors():
+        with as_value_errors(self._defaults()):
             found = given(X, name, self._kind.decimals)
         before: Sequence[str] | None = vars(self).get("feature_names_in_")
         if found.named and before is not None:

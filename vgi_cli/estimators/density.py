@@ -62,14 +62,14 @@ class Density(Estimator):
         """
         fitted = self._known("sample")
         seed = {} if random_state is None else {"seed": Setting(seed_of(random_state), "random_state")}
-        with as_value_errors():
+        with as_value_errors(self._defaults()):
             asked = SampleRequest(checkpoint=fitted.run, settings={**self._settings(), **seed}, n=plain(n_samples))
             return self._kind.of_rows(asked.frame(self._reporter()))
 
     def _scores(self, method: str, X: Any) -> tuple[Scores, Bools]:
         """[N] scores, and [N] whether a cell of the row is observed."""
         fitted, found = self._known(method), self._later(X)
-        with as_value_errors():
+        with as_value_errors(self._defaults()):
             asked = ScoreRequest(
                 checkpoint=fitted.run,
                 settings=self._settings(),

@@ -159,7 +159,7 @@ class Imputer(Estimator):
         fitted, reporter = self._fitted, self._reporter()
         started = time.monotonic()
         keys = RowKeys(fitted.schema, by_content=True, counted=point is None)
-        with as_value_errors():
+        with as_value_errors(self._defaults()):
             asked = ImputeRequest(
                 checkpoint=fitted.run, settings=self._settings(), table=found.table(), m=m, point=point, started=started
             )

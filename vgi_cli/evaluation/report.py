@@ -263,7 +263,7 @@ def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
         lines.append(f"- rounded columns: the mean density of {draws} places within the rounding (biased low)")
     if "rows_left_out" in loglik:
         count = loglik["rows_left_out"]
-        lines.append(f"- {count} fully missing {'row is' if count == 1 else 'rows are'} left out")
+        lines.append(f"- {count} {'row is' if count == 1 else 'rows are'} left out: no cell of a modelled column")
     if "warning" in loglik:
         lines.append(f"- **warning**: {loglik['warning']}")
     return lines

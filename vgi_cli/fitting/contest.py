@@ -424,8 +424,9 @@ class League(NamedTuple):
     weights: tuple[float, ...] = ()
 
     def lines(self) -> list[str]:
-        """The table in words: a line for each of the first LINES candidates."""
-        shown = self.entries[: max(LINES, self.winner + 1)]
+        """The table in words: a line for each of the first LINES candidates, and on to all that have a weight."""
+        last = max([self.winner, *(place for place, weight in enumerate(self.weights) if weight > 0)])
+        shown = self.entries[: max(LINES, last + 1)]
         width = max(len(candidate.title) for candidate, _ in shown)
         out = []
         for place, (candidate, scores) in enumerate(shown):
@@ -531,11 +532,12 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
         return None
     league = contest.decided()
     rows_scored = len(league.entries[0][1].cells)
+    numbers = any(scores.coverage is not None for _, scores in league.entries)
+    ranges = f", share of true numbers in the range of {DRAWS} draws ({CALIBRATED:.0%} when calibrated)" * numbers
     work.reporter.say(
         f"{len(league.entries)} models were compared on {rows_scored:,} rows: score of hidden cells (1: what the "
-        "column alone would score; less is better), log-likelihood of held-out rows, share of true numbers in the "
-        f"range of {DRAWS} draws ({CALIBRATED:.0%} when calibrated). The arrow marks the model that is fitted: of "
-        "those that score about as well as the best the one with the fewest parameters"
+        f"column alone would score; less is better), log-likelihood of held-out rows{ranges}. The arrow marks the "
+        "model that is fitted: of those that score about as well as the best the one with the fewest parameters"
     )
     for line in league.lines():
         work.reporter.say(line)
@@ -546,13 +548,7 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     winner = league.entries[league.winner][0]
     members = average(league, len(used))
     if len(members) > 1:
-        sizes = (
-            "" if len(members) == sum(w > 0 for w in league.weights) else ", mixtures with several numbers of clusters"
-        )
-        work.reporter.say(
-            f"imputations are drawn in turn from refits of {len(members)} models, each as often as its weight "
-            f"says{sizes}: together these fill hidden cells best"
-        )
+        work.reporter.say(average_words(league, members))
     found = winner.recipe.replace(average=members or "none", compare=())
     schemas = {name: contest.schema(found.with_table(transform=name)) for name in other_transforms(found)}
     if held is not None and held.source is not None:
@@ -573,6 +569,24 @@ def average(league: League, rows: int) -> tuple[Averaged, ...]:
             share = round(before + weight / len(sizes), 4)
             weights[key] = Averaged(model=model, transform=cast(Any, transform), weight=share), share
     return tuple(one for one, _ in weights.values())
+
+
+def average_words(league: League, members: Sequence[Averaged]) -> str:
+    """From which models imputations are drawn."""
+    weighted = [one for (one, _), weight in zip(league.entries, league.weights, strict=True) if weight > 0]
+    own = [(one.recipe.model, one.recipe.table.transform) for one in weighted]
+    sizes = sorted({cast(int, one.model.settings["components"]) for one in members if one.model.name == "mixture"})
+    counts = f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]} clusters" if len(sizes) > 1 else ""
+    drawn = "imputations are drawn in turn from refits"
+    if all((one.model, one.transform) in own for one in members):
+        many = f"{drawn} of {len(members)} models"
+        return f"{many}, each as often as its weight says: together these fill hidden cells best"
+    if len(weighted) == 1:
+        return f"{drawn} of the model of weight 100%, with {counts}, each as often as the others"
+    return (
+        f"{drawn} of the models above, each as often as its weight says, mixtures with several numbers of clusters "
+        f"({counts}): together these fill hidden cells best"
+    )
 
 
 def _kin(candidate: Candidate, rows: int) -> list[Recipe]:
@@ -611,7 +625,7 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
         ]
     return [
         (
-            f"{title}, {TRANSFORMS.get(transform, UNSCALED)}",
+            f"{title}, {TRANSFORMS.get(transform, UNSCALED)}" if numbers else f"{title} of categories",
             recipe.with_model(model, **more).with_table(transform=transform),
         )
         for model, title, more in shapes

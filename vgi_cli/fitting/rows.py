@@ -13,7 +13,7 @@ from torch import Tensor
 from vgi_cli.columns.base import Column, ModelledColumn
 from vgi_cli.columns.number import bound_lines
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import are, named
+from vgi_cli.columns.wording import Alarm, are, named
 from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.check import Check, Holes, Unseen, Urgent, check
 from vgi_cli.encoding.encoder import Respread, RowKeys, encode, encode_in_files, log_share, log_volume
@@ -129,7 +129,7 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
         reporter.detail(line)
     bounded, each = bound_lines(schema.columns)
     for note in filter(None, [*notes, bounded]):
-        reporter.say(note)
+        (reporter.warn if isinstance(note, Alarm) else reporter.say)(note)
     for line in [*each, *rest_of_kept(schema)]:
         reporter.detail(line)
     return schema

@@ -33,7 +33,11 @@ def verdicts(values: Mapping[str, Any]) -> list[Verdict]:
     if nothing := missing["rows_with_nothing"]:
         rows = f"{nothing:,} rows have" if nothing > 1 else "1 row has"
         found.append(
-            Verdict("missing", "look", f"{rows} nothing observed: a fit does not use {'them' if nothing > 1 else 'it'}")
+            Verdict(
+                "missing",
+                "look",
+                f"{rows} no cell of a modelled column: a fit does not use {'them' if nothing > 1 else 'it'}",
+            )
         )
     if pairs := missing["never_together"]["pairs"]:
         text = f"{pairs:,} pair{'s' * (pairs > 1)} of columns {'are' if pairs > 1 else 'is'} never observed together"

@@ -186,7 +186,9 @@ def _missing(numbers: Numbers) -> Iterable[Verdict]:
         )
     if table.empty_rows:
         rows = f"{table.empty_rows} row{'s' * (table.empty_rows != 1)}"
-        found.append(Verdict("missingness", "look", f"{rows} have nothing observed: they are filled from nothing."))
+        have = "has" if table.empty_rows == 1 else "have"
+        what = f"{rows} {have} no cell of a modelled column: filled from the model alone."
+        found.append(Verdict("missingness", "look", what))
     share = table.missing / max(table.cells, 1)
     return found or [Verdict("missingness", "good", f"{share:.1%} of the cells are missing, in no alarming pattern.")]
 

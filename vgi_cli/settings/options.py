@@ -148,6 +148,13 @@ def _real(flag: str, example: str = "0.3") -> Callable[[str], float]:
     return read
 
 
+def _mark(text: str) -> str:
+    """The decimal mark after a flag. UsageError for what is none."""
+    if text not in (".", ","):
+        raise UsageError(f"--decimal: expected '.' or ',', got '{text}'", "for example --decimal ,")
+    return text
+
+
 def _share(said: str | float) -> float | str:
     """`5%` and `0.05` as a number, anything else as it was said."""
     text = str(said).strip()
@@ -789,6 +796,7 @@ class PoolOptions(TypedDict, total=False):
         Option("Test that these terms are all zero (repeatable).", "TERM,…", flag="--test", parse=_lists),
     ]
     delimiter: Annotated[str | None, Option(_DELIMITER, "CHAR")]
+    decimal: Annotated[str | None, Option(_DECIMAL, "CHAR", parse=_mark)]
     json: Json
 
 

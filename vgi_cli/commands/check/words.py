@@ -80,7 +80,9 @@ def _missing_lines(missing: Mapping[str, Any], columns: int) -> list[str]:
         f"rows by their number of missing cells: {by_row}{', …' * (len(missing['rows_by_missing_cells']) > 12)}",
     ]
     if nothing := missing["rows_with_nothing"]:
-        lines.append(f"{_count(nothing, 'row')} with nothing observed: not used by a fit, filled from the model alone")
+        lines.append(
+            f"{_count(nothing, 'row')} without a cell of these: not used by a fit, filled from the model alone"
+        )
     top = missing["top_patterns"]
     more = f", the {len(top)} of most rows" if missing["patterns"] > len(top) else ""
     lines += ["", f"{_count(missing['patterns'], 'pattern')} of missing cells{more}:", ""]

@@ -160,7 +160,7 @@ def _check_bytes(text: bytes, label: str) -> None:
         line = line_number(text, error.start)
         raise InputError(
             f"{label}: line {line} is not UTF-8 (byte 0x{text[error.start]:02x})",
-            "save the file as UTF-8, for example with `iconv -f cp1252 -t utf-8`",
+            "save the file as UTF-8: Excel's `CSV UTF-8 (Comma delimited)`, elsewhere `iconv -f cp1252 -t utf-8`",
         ) from None
 
 

@@ -1,0 +1,156 @@
+"""Lines about columns of text that hold numbers or dates to a person, and about decimal marks that set thousands
+apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.table.helpers import save
+from vgi_cli.columns.wording import Alarm, folded, is_written
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.errors import InputError
+from vgi_cli.table.base import Table
+from vgi_cli.table.reader import read_table
+
+N = 40
+SALES = [f"{n:,}".replace(",", ".") for n in (int(90 * 1.18**i) for i in range(N))]
+"""Sales of firms as a German spreadsheet writes them: 90, 106, … 1.008, … 57.247."""
+
+
+def table(folder: Path, mark: str = ".", **columns: list[str]) -> Table:
+    columns["y"] = [f"{v:.2f}".replace(".", mark) for v in np.random.default_rng(0).normal(0, 1, N)]
+    lines = [";".join(columns), *(";".join(row) for row in zip(*columns.values(), strict=True))]
+    path = save(folder, "table.csv", "\n".join(lines) + "\n")
+    return read_table([str(path)], delimiter=";", decimal=mark)
+
+
+def notes(of: Table, **options: object) -> list[str]:
+    found = infer_schema(of, **options)[1]  # type: ignore[arg-type]
+    return [note for note in found if "'x'" in note or "'x1'" in note]
+
+
+def test_thousands_points_that_are_read_as_decimals_are_an_alarm(tmp_path: Path) -> None:
+    first = next(text for text in SALES if "." in text)
+    row = SALES.index(first) + 1
+    for mark, word in ((".", "point"), (",", "comma")):
+        of = table(tmp_path, mark, x=[text.replace(".", mark) for text in SALES])
+        [line], plain = notes(of), first.replace(".", "")
+        assert isinstance(line, Alarm)
+        assert line == (
+            f"column 'x': every {word} is followed by three digits, as if it set thousands apart, and read as a "
+            f"decimal {word}: '{first.replace('.', mark)}' in row {row} (line {row + 1}); write {plain} "
+            "if it does (`--column x=numeric` if not)"
+        )
+        assert notes(of, kinds={"x": "numeric"}) == []
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [f"{i * 1.037 + 1.001:.3f}" for i in range(N)],  # three decimals, always written
+        [*("0" for _ in range(20)), *(f"{i + 1}.{137 + i}" for i in range(20))],  # nothing was bought, or so much
+        [*SALES[:20], *(text.replace(".", "") for text in SALES[20:])],  # 1000 and more without a point
+        [*SALES[:-1], "0.250"],
+        [*SALES[:-1], "7.25"],
+        [str(i) if i % 5 else f"{i + 1}.125" for i in range(N)],  # few with a point
+    ],
+)
+def test_decimals_are_no_alarm(tmp_path: Path, cells: list[str]) -> None:
+    assert not any(isinstance(line, Alarm) for line in notes(table(tmp_path, x=cells)))
+
+
+def test_numbers_with_points_are_no_plain_numbers_beside_a_decimal_comma(tmp_path: Path) -> None:
+    [line] = notes(table(tmp_path, ",", x=[f"{text.zfill(1)}.000" for text in map(str, range(1, N + 1))]))
+    assert line == (
+        "column 'x' is carried as text, not modelled: '1.000' in row 1 (line 2) is no plain number "
+        "(write 1234,5, without dots, blanks or units)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal", "written"),
+    [
+        ("1.234.567", ".", True),
+        ("1.234", ".", False),
+        ("1.234", ",", True),
+        ("7.5", ",", True),
+        ("7,5", ",", False),
+        ("7,5", ".", True),
+        ("1.234,5", ",", True),
+        ("3.14.15", ".", False),
+        ("01.02.2024", ",", False),
+    ],
+)
+def test_what_a_person_reads_as_a_number(text: str, decimal: str, written: bool) -> None:
+    assert is_written(text, decimal) == written
+
+
+def test_each_column_has_its_own_reason_and_its_own_tokens(tmp_path: Path) -> None:
+    dates = [f"{i % 28 + 1:02}.0{i % 9 + 1}.2021" for i in range(N)]
+    staff = [str(i * 7 % 31 + i) for i in range(N)]
+    for cells, row in ((dates, 3), (staff, 9)):
+        cells[row], cells[row + 8] = "n/a", "-"
+    staff[20:25] = ["-"] * 5
+    percent = [f"{i},5 %" for i in range(N)]
+    percent[5] = "k.A."
+    found = infer_schema(table(tmp_path, ",", a=staff, b=dates, c=percent))[1]
+    assert (
+        "column 'a' is carried as text, not modelled: 82% of its cells are numbers, but also 'n/a' in row 10 (line 11) "
+        "and 6 more cells: `--na-values - --na-values n/a` if they mean missing"
+    ) in found
+    assert (
+        "column 'b' is carried: 95% of its cells are dates ('%d.%m.%Y'), but also 'n/a' in row 4 (line 5) and 1 more "
+        "cell: `--na-values - --na-values n/a` if they mean missing"
+    ) in found
+    assert (
+        "column 'c' is carried as text, not modelled: '0,5 %' in row 1 (line 2) is no plain number (write 1234,5, "
+        "without dots, blanks or units); 'k.A.': `--na-values c=k.A.` if that means missing"
+    ) in found
+
+
+def test_only_lines_that_say_and_propose_the_same_are_folded() -> None:
+    def line(name: str, token: str) -> tuple[str, str]:
+        return name, f"column '{name}' holds '3,5' in row {len(name)}: `--na-values {name}={token}`"
+
+    names = [f"c{'0' * i}" for i in range(8)]
+    lines = [line(name, "-") for name in names]
+    assert folded(lines) == [
+        *(text for _, text in lines[:5]),
+        f"the same of columns '{names[5]}', '{names[6]}', " + (f"'{names[7]}'"),
+    ]
+    other = line("d", "?")
+    assert folded([*lines, other])[-1] == other[1]
+    assert folded(lines[:5]) == [text for _, text in lines[:5]]
+
+
+LIMIT = "a detection limit is no missing cell: write the limit itself ({}) or a value {} it ({}) instead; "
+PILES = "values that pile up are modelled as such"
+
+
+@pytest.mark.parametrize(
+    ("cell", "limit", "side", "beyond"),
+    [
+        ("<0.5", "0.5", "below", "0.49"),
+        ("< 5", "5", "below", "4"),
+        ("≤0.05", "0.05", "below", "0.049"),
+        (">200", "200", "above", "201"),
+        (">=7.5", "7.5", "above", "7.51"),
+    ],
+)
+def test_detection_limits_are_not_called_missing(tmp_path: Path, cell: str, limit: str, side: str, beyond: str) -> None:
+    hint = LIMIT.format(limit, side, beyond) + PILES
+    for share in (0.2, 0.7):
+        cells = [cell if i < share * N else f"{i}.25" for i in range(N)]
+        [line] = notes(table(tmp_path, x=cells))
+        assert line.endswith(hint) and "--na-values" not in line
+    with pytest.raises(InputError) as refused:
+        infer_schema(table(tmp_path, x=[cell, *(f"{i}.25" for i in range(1, N))]))
+    assert str(refused.value.hint).startswith(hint)
+    comma = table(tmp_path, ",", x=[cell.replace(".", ",") if i < 9 else f"{i},25" for i in range(N)])
+    assert f"({beyond.replace('.', ',')})" in notes(comma)[0]
+    both = ["?" if i % 9 == 1 else cell if i % 4 == 0 else f"{i}.25" for i in range(N)]
+    [line] = notes(table(tmp_path, x=both))
+    assert line.endswith(hint + "; '?': `--na-values '?'` if that means missing")

@@ -1,0 +1,166 @@
+"""Columns of text that a person reads as numbers or dates, and numbers that a person reads as larger ones.
+
+Nothing here changes how a table is read: these are lines for the user, with the flag or the spelling that would.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from vgi_cli.columns.base import Carried, Cells, Column
+from vgi_cli.columns.datetime import doubt
+from vgi_cli.columns.levelled import MOST, Levelled, few, sentences
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Bools, plain
+from vgi_cli.columns.wording import (
+    COMMA,
+    LIMIT,
+    Alarm,
+    different,
+    example,
+    first_cell,
+    folded,
+    is_plain,
+    is_written,
+    kind_flag,
+    number_hint,
+    plain_number,
+    tokens_hint,
+)
+from vgi_cli.table.base import Table
+
+TEXT_SHARE = 0.5
+"""From this share of numbers on, among cells that do not say that there is no value, a column that is carried as text
+is worth a line."""
+WRITTEN_SHARE = 0.9
+"""From this share of cells that a person would read as numbers on, so is a column without plain ones."""
+UNIT = re.compile(r"[+-]?\d[\d.,_' ]*?\s?([^\W\d_]{1,6}(?:[/²³][^\W\d_]{0,4})?)")
+"""A number and its unit: `180 cm`, `5km/h`."""
+LOOKED_AT = 1000
+"""Cells of a text column that are looked at for numbers that are written otherwise."""
+FEWEST_POINTS, GROUP = 10, 1000.0
+"""Fewest cells with a point of which all have three digits after it, and the first number with a thousands mark."""
+UNKNOWN = frozenset(
+    {
+        *("?", "??", "-", "--", ".", "..", "*", "unknown", "unk", "missing", "not available"),
+        *("n.a.", "n/k", "#n/a", "n/a", "na", "nan", "null", "none", "nil"),
+        *("not known", "not stated", "not applicable", "no answer", "don't know", "dk", "refused", "prefer not to say"),
+        *("k. a.", "k.a.", "keine angabe", "unbekannt", "inconnu", "non renseigné", "desconocido", "sin datos", "s/d"),
+        *("#div/0!", "#value!", "#ref!", "#num!", "#name?", "#null!"),
+    }
+)
+"""Levels that may stand for missing cells, in small letters."""
+
+
+def text_doubts(table: Table, columns: Sequence[Column]) -> list[str]:
+    """What some columns may be, beside texts that are carried or levels; a reason for each that is carried."""
+    texts = [column for column in columns if isinstance(column, Carried | Levelled)]
+    found = [(column.name, _text(table.column(column.name), isinstance(column, Carried))) for column in texts]
+    return folded([(name, line) for name, line in found if line])
+
+
+def thousands(table: Table, columns: Sequence[Column]) -> list[str]:
+    """Columns of numbers in which the decimal mark may set thousands apart."""
+    found = [(column.name, _grouped(table.column(column.name))) for column in columns if isinstance(column, Number)]
+    return [Alarm(line) for line in folded([(name, line) for name, line in found if line])]
+
+
+def looks_written(cells: Cells, *, units: bool) -> bool:
+    """Whether the cells of a text column are numbers to a person: `47,5`, `1,234`, `10%`, `$ 5`, `1.234,5`;
+    `units`: or numbers with the same unit, nearly all."""
+    if not cells.textual:
+        return False
+    first = [str(text).strip() for text in cells.texts(np.flatnonzero(~cells.missing)[:LOOKED_AT])]
+    texts = [text for text in first if text.casefold() not in UNKNOWN]
+    written = [is_written(text, cells.decimal) for text in texts]
+    plainly = [is_plain(text, cells.decimal) for text in texts]
+    if any(written) and sum(written) + sum(plainly) >= WRITTEN_SHARE * len(texts):
+        return True
+    found = Counter(match[1] for text in texts if units and (match := UNIT.fullmatch(text)))
+    return bool(found) and found.most_common(1)[0][1] >= WRITTEN_SHARE * len(texts)
+
+
+def _text(cells: Cells, alone: bool) -> str | None:
+    """What a column of texts may be beside that; `alone`: whether it is carried, else it is one of levels."""
+    if alone and (line := doubt(cells)) is not None:
+        return line
+    if not cells.textual:
+        return _many(cells) if alone and cells.typed and cells.levelled else None
+    name, observed, numbers = cells.name, ~cells.missing, cells.numbers
+    if numbers.padded.any():  # codes with leading zeros
+        return _many(cells) if alone else None
+    carried = f"column '{name}' is {'carried as text, not modelled' if alone else 'taken for categories'}"
+    if observed.any() and numbers.number[observed].all():
+        return f"{carried}: all its cells are numbers (`{kind_flag(name, 'numeric')}`)" if cells.typed else None
+    wrong, nothing = observed & ~numbers.number, _unknown(cells)
+    meant = observed & ~nothing if alone else observed
+    if meant.any() and numbers.number[meant].mean() >= TEXT_SHARE:
+        share = numbers.number[observed].mean()
+        also = f"but also {example(cells, wrong)}: {number_hint(cells, wrong)}"
+        return f"{carried}: {share:.0%} of its cells are numbers, {also}"
+    if looks_written(cells, units=alone):
+        comma = "`--decimal ,` where the comma is the decimal mark; " if _commas(cells) else ""
+        what = f"{first_cell(cells, wrong & ~nothing)} is no plain number ({comma}{plain_number(cells.decimal)})"
+        tokens = different(cells, wrong & nothing)
+        which = f"; {' and '.join(map(repr, sorted(tokens)))}: {tokens_hint(cells, tokens)}" if tokens else ""
+        return f"{carried}: {what}{which}"
+    if alone and (wrong & ~nothing).any() and all(map(LIMIT.fullmatch, different(cells, wrong & ~nothing))):
+        return f"{carried}: {example(cells, wrong & ~nothing)}: {number_hint(cells, wrong)}"
+    return _many(cells) if alone else None
+
+
+def _unknown(cells: Cells) -> Bools:
+    """[N] which cells may say that there is no value."""
+    texts, places = cells.distinct
+    return np.isin(places, [i for i, text in enumerate(texts) if text.casefold() in UNKNOWN])
+
+
+def _commas(cells: Cells) -> bool:
+    """Whether the first cells of a text column may all be numbers with a decimal comma."""
+    texts = cells.texts(np.flatnonzero(~cells.missing)[:LOOKED_AT])
+    known = [text for text in (str(text).strip() for text in texts) if text.casefold() not in UNKNOWN]
+    return cells.decimal == "." and all(map(COMMA.fullmatch, known))
+
+
+def _many(cells: Cells) -> str | None:
+    """Why a text is carried: the limit of levels that it exceeds, and the flag that models it all the same."""
+    texts, places = cells.distinct
+    observed = int((~cells.missing).sum())
+    levels = len(np.unique(places[places >= 0]))
+    if sentences(texts[place] for place in np.unique(places[places >= 0]).tolist()):
+        flag = kind_flag(cells.name, "categorical")
+        return f"column '{cells.name}' is carried: free text (`{flag}` models it all the same)"
+    if levels < 2 or few(levels, observed):
+        return None
+    limit = f"more than {MOST}" if levels > MOST else f"more than a fifth of its {observed} cells"
+    flag = f"`{kind_flag(cells.name, 'categorical')}` models it" + (" with rare levels pooled" if levels > MOST else "")
+    what = f"{'text of ' if cells.textual else ''}{levels:,} levels"
+    return f"column '{cells.name}' is carried: {what}, {limit} ({flag})"
+
+
+def _grouped(cells: Cells) -> str | None:
+    """Whether every decimal mark of a column has three digits after it and one to three before it, though numbers
+    without one occur, all of them too small to have a thousands mark."""
+    spelling = cells.spelling if cells.textual and not cells.typed else None
+    if spelling is None or spelling.most != 3 or spelling.fewest != 0:
+        return None
+    mark = re.escape(cells.decimal)
+    pointed, _ = cells.fields(rf"^(?P<before>.*){mark}.*$")
+    grouped, _ = cells.fields(rf"^(?P<before>[+-]?[1-9][0-9]{{0,2}}){mark}[0-9]{{3}}$")
+    number, values = cells.numbers.number, cells.numbers.values
+    pointed, whole = pointed & number, number & ~pointed
+    few = pointed.sum() < FEWEST_POINTS or not (values[whole] != 0).any()
+    if few or not grouped[pointed].all() or (np.abs(values[whole]) >= GROUP).any():
+        return None
+    row = int(np.flatnonzero(pointed)[0])
+    mark = "point" if cells.decimal == "." else "comma"
+    meant = plain(float(np.rint(GROUP * values[row])))
+    flag = kind_flag(cells.name, "numeric")
+    return (
+        f"column '{cells.name}': every {mark} is followed by three digits, as if it set thousands apart, and read as a "
+        f"decimal {mark}: {first_cell(cells, pointed)}; write {meant} if it does (`{flag}` if not)"
+    )

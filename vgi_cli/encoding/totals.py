@@ -1,0 +1,68 @@
+"""Rows that may be none of the table: a line of totals below the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Bools
+from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import named
+from vgi_cli.table.base import Table
+
+WORDS = frozenset(
+    {
+        *("sum", "sums", "total", "totals", "grand total", "overall total", "subtotal"),
+        *("summe", "gesamt", "gesamtsumme", "insgesamt", "zwischensumme", "totale", "somme", "ensemble", "suma"),
+    }
+)
+"""What a line of totals says in a column of texts, in small letters."""
+LAST = 3
+"""Rows with a cell, from the last one up, that are looked at."""
+NEAR, FEWEST_ROWS, FEWEST_SUMS = 0.001, 10, 2
+"""How near to a sum, as a share of it, is nearly the sum, of how many rows at least, and in how many columns."""
+
+
+def totals(table: Table, schema: Schema) -> list[str]:
+    """A line for each of the last rows that looks like a line of totals."""
+    filled = _filled(table)
+    rows = np.flatnonzero(filled)[::-1][:LAST].tolist() if filled.sum() > FEWEST_ROWS else []
+    lines = []
+    for row in rows:
+        if (why := _word(table, schema, row) or _sums(table, schema, row)) is None:
+            break
+        lines.append(f"{table.where(row)} looks like a line of totals ({why}): delete it")
+    return lines[::-1]
+
+
+def _filled(table: Table) -> Bools:
+    """[N] which rows have a cell at all."""
+    filled = np.zeros(table.N, bool)
+    for name in table.names:
+        filled |= ~table.blank(name)
+    return filled
+
+
+def _word(table: Table, schema: Schema, row: int) -> str | None:
+    """A text of the row that says so, which no other row has."""
+    for column in schema.columns:
+        cells = table.column(column.name)
+        if isinstance(column, Number) or not (cells.textual and cells.levelled) or cells.missing[row]:
+            continue
+        text = str(cells.texts(np.array([row]))[0]).strip()
+        if text.casefold().rstrip(" :") in WORDS and (cells.distinct.places == cells.distinct.places[row]).sum() == 1:
+            return f"'{text}' in column '{column.name}'"
+    return None
+
+
+def _sums(table: Table, schema: Schema, row: int) -> str | None:
+    """The columns in which the row has the sum of the rows above, where all of its numbers that can be are."""
+    names = []
+    for column in (c for c in schema.encoded if isinstance(c, Number)):
+        values = table.numeric(column.name)
+        above = values[:row][np.isfinite(values[:row])]
+        if np.isfinite(values[row]) and len(above) >= FEWEST_ROWS:
+            total = above.sum()
+            if abs(values[row]) > np.abs(above).max() and abs(values[row] - total) <= NEAR * abs(total):
+                names.append(column.name)
+    return f"the sums of {named('column', names)}" if len(names) >= FEWEST_SUMS else None
