@@ -33,7 +33,7 @@ def test_scores_are_those_of_the_normal_law() -> None:
         seen = ~np.isnan(row)
         if seen.any():
             expected[i] = multivariate_normal(mean[seen], cov[np.ix_(seen, seen)]).logpdf(row[seen])
-    fitted = density(set={**ONE, "table.transform": "linear"}).fit(X)
+    fitted = density(set={**ONE, "table.transform": "linear", "method.tolerance": 1e-9}).fit(X)
     scores = fitted.score_samples(new)
     assert np.allclose(scores, expected, rtol=0, atol=5e-3) and scores[20] == 0.0
     assert np.isclose(fitted.score(new), np.delete(expected, np.flatnonzero(np.isnan(new).all(1))).mean(), atol=5e-3)

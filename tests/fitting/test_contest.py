@@ -291,7 +291,7 @@ def test_nothing_is_said_of_numbers_where_there_are_none(tmp_path: Path) -> None
     titles = [one["title"] for one in league["candidates"]]
     assert len(titles) > 1 and all(title.startswith("mixture of categories: ") for title in titles)
     [head] = [line for line in said if "models were compared on" in line]
-    assert "log-likelihood of held-out rows; →: fitted" in head and "share of true numbers" not in head
+    assert "log-likelihood of held-out rows. The arrow marks" in head and "share of true numbers" not in head
 
 
 def league_of(*entries: tuple[int, str, float]) -> contest.League:

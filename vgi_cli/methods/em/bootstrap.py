@@ -48,13 +48,15 @@ from vgi_cli.models.gaussian.rounded import redrawn_table
 
 Kind = Literal["multinomial", "bayesian"]
 
-WORK = 3e9
-"""Multiplications of a refit. Counted, never timed: some two seconds on one core."""
+WORK, MOST_WORK = 3e9, 1e10
+"""Multiplications of a refit: of one of USUAL_STEPS, and at most. Counted, never timed: the latter are some two seconds
+on one core in compiled loops."""
 PASSES = 100
 """What an EM step does with each cell and component beside products of matrices, in multiplications that take as
 long."""
-FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 12, 25, 150
-"""EM steps of a refit: as many as WORK allows within the outer two; rows are given up for the middle one."""
+FEWEST_STEPS, USUAL_STEPS, MOST_STEPS = 12, 25, 500
+"""EM steps of a refit: as many as MOST_WORK allows within the outer two; rows are given up for the middle one. Most
+refits settle before."""
 FEWEST_ROWS, MOST_ROWS = 5_000, 10_000
 CELLS = 200
 """A column keeps so many observed cells in a refit, where it has them."""
@@ -88,7 +90,7 @@ def size_of(model: GaussianFamily, missing: Tensor) -> Size:
     scarcest = max(int((~missing).sum(0).min()), 1)
     rows = min(max(int(WORK / (USUAL_STEPS * each)), FEWEST_ROWS), MOST_ROWS)
     rows = min(max(rows, math.ceil(N * min(CELLS / scarcest, 1.0))), N)
-    steps = min(max(int(WORK / (rows * each)), FEWEST_STEPS), MOST_STEPS)
+    steps = min(max(int(MOST_WORK / (rows * each)), FEWEST_STEPS), MOST_STEPS)
     return Size(rows, steps, "bayesian" if scarcest < SCARCE else "multinomial")
 
 

@@ -69,8 +69,8 @@ REDRAWN_WORK = 1e10
 """Multiplications that the redraws of a fit may take: beyond, cells stay spread evenly. Counted, never timed."""
 EARLY, CELLS, EACH = 10_000, 200, 5
 """A fit to twice as many rows and more begins with so many; what a column and a level has to have among them."""
-EARLY_EPOCHS = 50
-"""Most iterations there, for each time that rounded cells are drawn."""
+EARLY_EPOCHS, EARLY_TOLERANCE = 100, 0.1
+"""Most iterations there, for each time that rounded cells are drawn, and the share of the tolerance."""
 STARTING_CELLS = 1 << 20
 """Cells of the rows that a model starts from, where the table lies in files: bounds their memory."""
 
@@ -261,9 +261,9 @@ def start(
     model.initialise(completed(few, generator), generator)
     penalty = model.penalty(config.pooling, config.floor)
     tolerance = model.tolerance if config.tolerance is None else config.tolerance
-    short = config.model_copy(update={"epochs": min(config.epochs, EARLY_EPOCHS)})
+    short = config.model_copy(update={"epochs": EARLY_EPOCHS})  # whatever `--epochs` says: a fit may be resumed
     sorted_rows = em_table(few.x, few.missing, few.relative_weight)
-    climb_rounded(model, few, sorted_rows, penalty, short, tolerance, generator, each)
+    climb_rounded(model, few, sorted_rows, penalty, short, EARLY_TOLERANCE * tolerance, generator, each)
 
 
 def early_rows(table: TensorTable) -> Tensor | None:
