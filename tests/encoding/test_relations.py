@@ -136,6 +136,13 @@ class TestFound:
         frame["a"], frame["b"] = often, np.where(often == "yes", "ja", "nein")
         assert len(schema_of(frame).relations) == 1
 
+    def test_rows_that_lack_a_column_which_is_no_part_in_the_end_are_asked_too(self) -> None:
+        """24 less the sleep of mammals is what they are awake, but for two rows."""
+        mammals = pd.read_csv(Path(__file__).parents[2] / "sample_data" / "mammals.csv")
+        for seed in range(12):
+            frame = from_frame(mammals.mask(np.random.default_rng(seed).random(mammals.shape) < 0.2))
+            assert not any(departures(frame, infer_schema(frame)[0]))
+
     def test_it_can_be_left_alone(self) -> None:
         schema, notes = infer_schema(from_frame(columns()), encoding=IGNORED)
         assert schema.relations == ()
@@ -395,7 +402,10 @@ class TestHardTables:
         assert totals[:2] == [130, 130]
         assert totals[2] % 10 == 0  # all totals of the fit are tens
         why = "the limits of their columns, or observed cells, are against it"
-        assert f"a filled row does not keep to what holds in every row of the fit: {why}" in said
+        assert f"1 filled row does not keep to what holds in every row of the fit: {why}" in said
+        run.impute(new, m=3, say=said.append)
+        kept = "do not keep to what holds in every row of the fit"
+        assert f"3 rows of the 3 filled tables together {kept}: {why}" in said
 
     def test_sums_that_share_missing_cells_hold_together(self) -> None:
         rng = np.random.default_rng(0)

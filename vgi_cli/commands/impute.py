@@ -626,7 +626,8 @@ class Sampling:
             fills = "fill was what means" if count == 1 else "fills were what means"
             self._reporter.say(f"column '{name}': {count} {fills} missing (--na-values): the next value was taken")
         if self._apart:
-            filled = "a filled row does" if self._apart == 1 else f"{self._apart:,} filled rows do"
+            one, of = self._apart == 1, f" of the {self.kept} filled tables together" if self.kept > 1 else ""
+            filled = f"{self._apart:,} {'' if of else 'filled '}row{'s' * (not one)}{of} do{'es' * one}"
             why = "the limits of their columns, or observed cells, are against it"
             self._reporter.say(f"{filled} not keep to what holds in every row of the fit: {why}")
         self.deltas.say(self._reporter)

@@ -112,8 +112,9 @@ def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Rela
             relation = search(names, learnt, digit, exact)
             if relation is None:
                 return None
-            own_columns = whole[:, [names.index(name) for name in relation.names]]
-            return None if departing(relation, own_columns, digit).any() else relation  # also where it is divided by 0
+            its = some[:, [names.index(name) for name in relation.names]]  # in more rows, where it does without some
+            its = its[~np.isnan(its).any(1)]
+            return None if departing(relation, its, digit).any() else relation  # also where it is divided by 0
 
     for places in _by_weight(codes, one.how == "product"):
         relation = found(places)
