@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import vgi_cli
@@ -162,3 +163,29 @@ def test_a_run_in_the_folder_at_hand_with_weights(vgi: Vgi, data: Path, monkeypa
     text = Path(CARD).read_text(encoding="utf-8")
     assert text.startswith("# Run `mine`\n")
     assert "Rows count in the likelihood by the column `same`." in section(text, "Data")
+
+
+def test_rows_that_share_their_ids_and_refits_that_had_not_settled_are_no_secret(
+    vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in the card nor in the report."""
+    monkeypatch.setattr("vgi_cli.methods.em.bootstrap.MOST_STEPS", 2)
+    monkeypatch.setattr("vgi_cli.methods.em.bootstrap.FEWEST_STEPS", 2)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 1)) + rng.normal(size=(120, 2))
+    x[rng.random(x.shape) < 0.3] = np.nan
+    frame = pd.DataFrame(x, columns=["a", "b"]).assign(patient=[f"p{i // 4}" for i in range(120)])
+    frame.to_csv("visits.csv", index=False)
+    settings = ("--set", "model.components=2", "--set", "bootstrap=3")
+    assert vgi("fit", "visits.csv", "--id", "patient", "--model", "mixture", *settings, "--out", "run").code == 0
+    limits = section(Path("run", CARD).read_text(encoding="utf-8"), "Limits")
+    line = (
+        "20 rows have 30 different values of column 'patient' (--id): what rows of one have in common is not modelled"
+    )
+    assert line in limits and "3 of them had not settled" in limits
+    pytest.importorskip("matplotlib")
+    notes = json.loads(vgi("report", "run", "--json").out)["runs"][0]["notes"]
+    assert line in notes[0]
+    assert notes[1] == (
+        "3 of 3 bootstrap refits had not settled: standard errors from the imputations may be a little too small"
+    )

@@ -15,6 +15,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import in_markdown
 from vgi_cli.commands.holdout import in_words
 from vgi_cli.encoding.kinds import Taken, kinds_of
+from vgi_cli.encoding.suspects import repeated
 from vgi_cli.fitting.averaging import averaged
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
@@ -135,9 +136,13 @@ class Card:
         rows = [(kind.name, kind.kind, f"{missing[kind.name]:.1%}", kind.why) for kind in shown]
         return f"{head}\n\n{_table(('column', 'kind', 'missing', 'cells'), rows)}"
 
+    @functools.cached_property
+    def _schema(self) -> Schema:
+        return Schema.from_json(self.run.text(SCHEMA))
+
     def _kinds(self) -> list[Taken]:
         """What each column was taken for; a table that was fine-tuned to may lack columns that are carried."""
-        schema = Schema.from_json(self.run.text(SCHEMA))
+        schema = self._schema
         there = tuple(column for column in schema.columns if column.name in self.table.names)
         said, weight = self.recipe.table.columns, self.recipe.table.weight
         return kinds_of(self.table, dataclasses.replace(schema, columns=there), said, weight)
@@ -227,6 +232,8 @@ class Card:
             )
         if record.method is not None:
             yield self._uncertainty()
+        for line in repeated(self.table, self._schema):
+            yield f"{line[:1].upper()}{line[1:]}."
         if record.time_limit.get("ended_early"):
             yield f"A time limit ended early: {', '.join(record.time_limit['ended_early'])}."
         if record.method is not None and record.epochs == 0 and record.command == "fit":

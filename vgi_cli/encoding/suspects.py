@@ -73,7 +73,7 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         doubts
         + totals(table, schema)
         + keys
-        + _repeated(table, schema)
+        + repeated(table, schema)
         + _scarce(table, schema)
         + _skipped(table, schema)
         + _far_away(table, schema)
@@ -146,9 +146,9 @@ def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
     return [f"{named('column', names)} {are(names)} modelled, but {its} values number the rows: {rule}"]
 
 
-def _repeated(table: Table, schema: Schema) -> list[str]:
-    """Rows that share their ids: visits of one patient, say."""
-    ids = [table.column(name) for name in schema.ids]
+def repeated(table: Table, schema: Schema) -> list[str]:
+    """A line where rows share their ids: visits of one patient, say."""
+    ids = [table.column(name) for name in schema.ids if name in table.names]
     if not ids or not FEWEST_ROWS <= table.N <= MOST_KEYED or not all(cells.levelled for cells in ids):
         return []
     keys = len(np.unique(np.stack([cells.distinct[1] for cells in ids], 1), axis=0))

@@ -28,6 +28,7 @@ from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
 from vgi_cli.commands.samplers import parameter_uncertainty
 from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.encoding.missingness import missingness
+from vgi_cli.encoding.suspects import repeated
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Rows, match
@@ -204,9 +205,19 @@ def _without_draws(run: RunFolder, looked: Looked) -> tuple[Numbers, Pictures]:
         calibration=None,
         holdout=None,
         likelihood=None,
-        notes=[],
+        notes=_caveats(looked),
     )
     return numbers, Pictures(training.curves(lines), matrix(np.hstack([missing, absent])), {}, [], {}, {})
+
+
+def _caveats(looked: Looked) -> list[str]:
+    """What was said of the fit that whoever reads the report of it should know."""
+    record, schema = looked.fitted.run.record, looked.fitted.schema
+    found = repeated(looked.table, schema)
+    if record.bootstrap and record.bootstrap_unsettled:
+        few = f"{record.bootstrap_unsettled} of {record.bootstrap} bootstrap refits had not settled"
+        found.append(f"{few}: standard errors from the imputations may be a little too small")
+    return found
 
 
 def _with_draws(
@@ -227,7 +238,7 @@ def _with_draws(
     with reporter.stage(DRAWING, "rows", end) as stage:
         draws, drawn = _drawn(looked, sampling, some, _Until(limit, end, seed), stage)
     diagnostics = sampling.finish()
-    notes = []
+    notes = list(before[0].notes)
     if len(drawn) < table.N:
         notes.append(
             f"holes are filled in {len(drawn):,} of {table.N:,} rows, drawn at random (seed {seed}; --rows all: in all)"
