@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, TypeVar, Unpack
 
 from vgi_cli.commands.batches import BatchImputer, batch_imputer
 from vgi_cli.commands.check.command import CheckRequest
-from vgi_cli.commands.pool import estimates_of
+from vgi_cli.commands.pool import doubts, estimates_of
 from vgi_cli.commands.report.request import ReportRequest
 from vgi_cli.commands.requests import (
     EvaluateRequest,
@@ -25,7 +26,7 @@ from vgi_cli.commands.requests import (
     make_request,
     source,
 )
-from vgi_cli.errors import UsageError
+from vgi_cli.errors import UsageError, VgiWarning
 from vgi_cli.fitting.fitted import load_run
 from vgi_cli.models.base import Model
 from vgi_cli.pooling.estimates import from_arrays, from_results
@@ -248,15 +249,26 @@ def pool(
         if std_errors is not None or covariances is not None or terms is not None:
             raise UsageError("a long table holds the standard errors, covariances and terms itself", "leave them out")
         table = from_frame(estimates) if is_frame(estimates) else read_table([str(estimates)])
-        return Pooled(estimates_of(table, df_complete), level)
+        found = estimates_of(table, df_complete)
+        _warn(doubts(table, found))
+        return Pooled(found, level)
     if not isinstance(estimates, Iterable):
-        found = type(estimates).__name__
+        given = type(estimates).__name__
         raise UsageError(
-            f"estimates: expected fitted models, an array or a long table, got {found}", "help(vgi_cli.pool)"
+            f"estimates: expected fitted models, an array or a long table, got {given}", "help(vgi_cli.pool)"
         )
     if std_errors is None and covariances is None and terms is None:
-        return Pooled(from_results(list(estimates), df_complete), level)
-    return Pooled(from_arrays(estimates, std_errors, covariances, terms, df_complete), level)
+        found = from_results(list(estimates), df_complete)
+    else:
+        found = from_arrays(estimates, std_errors, covariances, terms, df_complete)
+    _warn(filter(None, [found.doubt()]))
+    return Pooled(found, level)
+
+
+def _warn(lines: Iterable[str]) -> None:
+    """Warnings of the caller's caller."""
+    for line in lines:
+        warnings.warn(line, VgiWarning, stacklevel=3)
 
 
 @shown_by_help(SampleOptions)

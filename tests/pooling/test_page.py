@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from tests.program import Vgi, vgi
@@ -47,3 +48,16 @@ def test_every_column_is_explained() -> None:
     table = PAGE[PAGE.index("| printed |") :].split("\n\n")[0]
     named = {name for row in table.splitlines() for name in re.findall("`([^`]+)`", row.replace("`--level 0.95`", ""))}
     assert named - {"--json", "pooled.table"} == set(pool([1.0, 2.0], [1.0, 1.0]).table)
+
+
+def test_estimates_that_are_all_the_same_are_a_warning_in_python_too() -> None:
+    from vgi_cli import pool
+    from vgi_cli.errors import VgiWarning
+
+    with pytest.warns(
+        VgiWarning, match="^every estimate is the same in all 3 imputations: was one table"
+    ):
+        pool([1.0, 1.0, 1.0], [0.5, 0.5, 0.5])
+    table = pd.DataFrame({"imputation": [1, 3], "term": "a", "estimate": [1.0, 1.5], "std_error": 0.5})
+    with pytest.warns(VgiWarning, match="the imputations are numbered up to 3, without 2"):
+        pool(table)

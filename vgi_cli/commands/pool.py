@@ -65,7 +65,7 @@ class PoolRequest:
         require_files([self.estimates])
         table = read_table([self.estimates], delimiter=self.delimiter, decimal=self.decimal)
         estimates = estimates_of(table, self.df_complete)
-        for line in _doubts(table, estimates):
+        for line in doubts(table, estimates):
             reporter.warn(line)
         return PoolReport(Pooled(estimates, self.level), self.tests)
 
@@ -126,7 +126,7 @@ def estimates_of(table: Table, df_complete: float | None = None) -> Estimates:
     return Estimates(tuple(terms), values, variances, matrices, math.inf if df_complete is None else df_complete)
 
 
-def _doubts(table: Table, estimates: Estimates) -> Iterator[str]:
+def doubts(table: Table, estimates: Estimates) -> Iterator[str]:
     """What speaks against estimates that can be pooled: an imputation that is not there, analyses of one table."""
     name = next(name for name in COLUMNS["imputation"] if name in table.names)
     texts = {str(text).strip() for text in table.text(name)}
@@ -138,11 +138,8 @@ def _doubts(table: Table, estimates: Estimates) -> Iterator[str]:
             f"{table.label}: the imputations are numbered up to {max(numbers)}, without {shown}: an analysis that "
             "failed, and is left out, biases what is pooled"
         )
-    if (estimates.values == estimates.values[0]).all():
-        yield (
-            f"{table.label}: every estimate is the same in all {estimates.m} imputations: was one table analysed "
-            f"{estimates.m} times? Then nothing of the uncertainty about the holes is in these standard errors"
-        )
+    if (same := estimates.doubt()) is not None:
+        yield f"{table.label}: {same}"
 
 
 def _rows_of(table: Table, imputation: str, term: str) -> tuple[list[str], list[dict[str, int]]]:

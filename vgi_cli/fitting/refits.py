@@ -176,9 +176,11 @@ def _by_em_alone(recipe: Recipe, fit: Fit, count: int, work: Work) -> Refitted:
     except Interrupted:
         keep()
         raise
-    table = fit.table.rows(fit.table.used)
-    say_unsettled(recipe, settled.count(False), len(settled), fit.model, table, work)
-    return _enough(Refitted(own, "em", settled.count(False)), len(settled), count, work)
+    found = _enough(Refitted(own, "em", settled.count(False)), len(settled), count, work)
+    if found.tensors:
+        table = fit.table.rows(fit.table.used)
+        say_unsettled(recipe, settled.count(False), len(settled), fit.model, table, work)
+    return found
 
 
 def say_unsettled(recipe: Recipe, unsettled: int, done: int, model: Model, table: TensorTable, work: Work) -> None:
@@ -287,10 +289,9 @@ def _enough(made: Refitted, done: int, count: int, work: Work) -> Refitted:
     posterior = made.by == "posterior"
     work.limit.cut.append(POSTERIOR if posterior else REFITS)
     kept = done if done >= FEWEST else 0
-    work.reporter.warn(
-        f"{kept} of {count} {'posterior draws' if posterior else 'refits'} were made within the time limit: "
-        + ("they carry the uncertainty of the parameters" if kept else "imputations will not include it")
-    )
+    many = f"{kept} of {count} {'posterior draws' if posterior else 'refits'} were made within the time limit"
+    carried = "they carry" if kept else "imputations will not include"
+    work.reporter.warn(f"{many}: {carried} the uncertainty of the parameters")
     return made if kept else NO_REFITS
 
 

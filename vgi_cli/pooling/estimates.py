@@ -48,6 +48,15 @@ class Estimates:
             message = f"the complete-data degrees of freedom are a positive number, got {as_said(self.df_complete)}"
             raise InputError(message, "rows less parameters, for a regression")
 
+    def doubt(self) -> str | None:
+        """What speaks against estimates that are the same in all imputations; None: they are not."""
+        if not (self.values == self.values[0]).all():
+            return None
+        return (
+            f"every estimate is the same in all {self.m} imputations: was one table analysed {self.m} times? Then "
+            "nothing of the uncertainty about the holes is in these standard errors"
+        )
+
     def _refuse(self, bad: Any, values: Floats, what: str, why: str) -> None:
         if bad.any():
             i, j = (int(x) for x in np.argwhere(bad)[0])
