@@ -60,6 +60,7 @@ def frame(rows: int = 1500) -> pd.DataFrame:
     kind = rng.choice(["a", "b"], rows)
     x = rng.normal(size=rows) + 2 * (kind == "b")
     found = pd.DataFrame({"x": x, "y": 0.7 * x + rng.normal(size=rows), "kind": kind})
+    found["grade"] = (x + rng.normal(size=rows)).round().clip(-2, 3)  # its cells are drawn within their rounding
     return found.mask(rng.random(found.shape) < 0.2)
 
 
@@ -91,3 +92,17 @@ def test_one_that_is_stopped_goes_on_bit_for_bit(few: None, tmp_path: Path) -> N
     again = vgi_cli.fit(out=part.path, resume=True, epochs=300)
     tables = [run.impute(m=1)[0] for run in (whole, again)]
     pd.testing.assert_frame_equal(*tables)
+
+
+def test_scales_correlate_as_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounded cells are drawn from what the first rows have said; spread evenly, they correlate less."""
+    monkeypatch.setattr(em, "EARLY", 1000)
+    rng = np.random.default_rng(2)
+    common = rng.normal(size=(6000, 1))
+    scales = np.digitize(0.8 * common + 0.6 * rng.normal(size=(6000, 4)), [-1.5, -0.5, 0.5, 1.5])
+    whole = pd.DataFrame(scales, columns=list("abcd")).astype(float)
+    settings = {"model.components": 1, "bootstrap": "none", "trees": "none"}
+    run = vgi_cli.fit(whole.mask(rng.random(whole.shape) < 0.3), model="mixture", set=settings, threads=1)
+    upper = np.triu_indices(4, 1)
+    filled = np.mean([table.corr().to_numpy()[upper].mean() for table in run.impute(m=2)])
+    assert filled == pytest.approx(whole.corr().to_numpy()[upper].mean(), abs=0.01)

@@ -54,9 +54,7 @@ def test_estimates_that_are_all_the_same_are_a_warning_in_python_too() -> None:
     from vgi_cli import pool
     from vgi_cli.errors import VgiWarning
 
-    with pytest.warns(
-        VgiWarning, match="^every estimate is the same in all 3 imputations: was one table"
-    ):
+    with pytest.warns(VgiWarning, match="^every estimate is the same in all 3 imputations: was one table"):
         pool([1.0, 1.0, 1.0], [0.5, 0.5, 0.5])
     table = pd.DataFrame({"imputation": [1, 3], "term": "a", "estimate": [1.0, 1.5], "std_error": 0.5})
     with pytest.warns(VgiWarning, match="the imputations are numbered up to 3, without 2"):

@@ -27,7 +27,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.methods.em.em import EmConfig, climb_rounded, start
 from vgi_cli.methods.em.steps import nothing
 from vgi_cli.models.base import built
-from vgi_cli.models.gaussian.family import GaussianFamily, em_table
+from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.settings.recipe import Averaged, Recipe
 
 SELECTIONS = 100
@@ -120,11 +120,9 @@ def fitted_alone(
         count += 1
         tell(count / (count + ITERATIONS))
 
-    start(model, table, em, generator, each=lambda _: ask(stop))
-    rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
+    early = start(model, table, em, generator, each=lambda _: ask(stop))
     tolerance = model.tolerance if em.tolerance is None else em.tolerance
-    penalty = model.penalty(em.pooling, em.floor)
-    climb_rounded(model, table, rows, penalty, em, tolerance, generator, each)
+    climb_rounded(model, table, em, tolerance, generator, each, early)
     return model
 
 

@@ -54,7 +54,6 @@ from vgi_cli.methods.optimisation import StepFailed
 from vgi_cli.methods.start import INITIAL_ROWS, gaussian_draws
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily, Sums, em_table
-from vgi_cli.models.gaussian.gaussians import Penalty
 from vgi_cli.models.gaussian.rounded import SWEEPS, redrawn_table
 from vgi_cli.ranges import Epochs, Positive, PseudoRows, Redraws
 from vgi_cli.ranks import Ranks
@@ -69,6 +68,8 @@ REDRAWN_WORK = 1e10
 """Multiplications that the redraws of a fit may take: beyond, cells stay spread evenly. Counted, never timed."""
 EARLY, CELLS, EACH = 10_000, 200, 5
 """A fit to twice as many rows and more begins with so many; what a column and a level has to have among them."""
+EARLY_ROUNDS = 2
+"""How often rounded cells are then drawn anew in all rows, at most: the first time from what some rows have said."""
 EARLY_EPOCHS, EARLY_TOLERANCE = 100, 0.1
 """Most iterations there, for each time that rounded cells are drawn, and the share of the tolerance."""
 STARTING_CELLS = 1 << 20
@@ -230,12 +231,16 @@ def begin(model: Model, table: TensorTable, config: EmConfig, generator: torch.G
     if len(used) == 0:
         raise FitError("no row has an observed cell", "EM needs at least one observed cell")
     table = table.rows(used)
-    start(family, table, config, generator, early=step is em_step)
+    early = start(family, table, config, generator, early=step is em_step)
     rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
     redrawing = None
     if table.rounding is not None and (rounds := redraws_of(config, family, table)):
         redrawing = Redrawing(table.rounding, rounds, int(torch.randint(2**62, (), generator=generator)))
-    return EmState(family, rows, config, step, redrawing)
+    state = EmState(family, rows, config, step, redrawing)
+    if early and redrawing is not None:
+        state.rounds = max(redrawing.rounds - EARLY_ROUNDS, 0)
+        state.redraw()
+    return state
 
 
 def start(
@@ -246,24 +251,24 @@ def start(
     *,
     early: bool = True,
     each: Callable[[int], None] = nothing,
-) -> None:
+) -> bool:
     """Where a model begins, in place: at rows completed by draws under one Gaussian (of a table in files, at some of
     its rows: `starting_rows`). Of many rows (`early_rows`) it is fitted to some first: where an iteration costs little,
-    it finds what these say, and all rows are left what they add to that (docs/research/benchmarks.md). `early`: whether
-    that may be; `each`: see `climb`."""
+    it finds what these say, and all rows are left what they add to that (docs/research/benchmarks.md); True then, and
+    the rounded cells of all rows are drawn from it before anything else. `early`: whether that may be; `each`: see
+    `climb`."""
     some = early_rows(table) if early else None
     if some is None:
         rows = table if table.scratch is None else table.rows(spread_rows(table.N, starting_rows(table.D)))
         model.initialise(completed(rows, generator), generator)
-        return
+        return False
     few = table.rows(some)
     few = few._replace(x=few.x.to(torch.float64), scratch=None)
     model.initialise(completed(few, generator), generator)
-    penalty = model.penalty(config.pooling, config.floor)
     tolerance = model.tolerance if config.tolerance is None else config.tolerance
     short = config.model_copy(update={"epochs": EARLY_EPOCHS})  # whatever `--epochs` says: a fit may be resumed
-    sorted_rows = em_table(few.x, few.missing, few.relative_weight)
-    climb_rounded(model, few, sorted_rows, penalty, short, EARLY_TOLERANCE * tolerance, generator, each)
+    climb_rounded(model, few, short, EARLY_TOLERANCE * tolerance, generator, each)
+    return True
 
 
 def early_rows(table: TensorTable) -> Tensor | None:
@@ -318,22 +323,29 @@ def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
 def climb_rounded(
     model: GaussianFamily,
     table: TensorTable,
-    rows: EmTable,
-    penalty: Penalty,
     config: EmConfig,
     tolerance: float,
     generator: torch.Generator,
     each: Callable[[int], None],
+    early: bool = False,
 ) -> None:
-    """Climb in place as a fit does, its redraws among that; `rows`: the same table, sorted. `each`: see `climb`."""
+    """Climb in place as a fit does, its redraws among that. `each`: see `climb`; `early`: what `start` has said."""
+    rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
+    penalty = model.penalty(config.pooling, config.floor)
+
+    def redrawn(rows: EmTable) -> EmTable:
+        assert table.rounding is not None
+        seed = int(torch.randint(2**62, (), generator=generator))
+        return redrawn_table(model, rows, table.rounding, seed)
+
     redraws = redraws_of(config, model, table)
+    if early and redraws:
+        rows, redraws = redrawn(rows), min(redraws, EARLY_ROUNDS) - 1
     for to_come in range(redraws, -1, -1):
         least = max(ROUGH, tolerance) if to_come else tolerance
         climb(model, rows, penalty, epochs=config.epochs, tolerance=least, each=each)
-        if to_come == 0 or table.rounding is None:
-            return
-        seed = int(torch.randint(2**62, (), generator=generator))
-        rows = redrawn_table(model, rows, table.rounding, seed)
+        if to_come:
+            rows = redrawn(rows)
 
 
 def _iteration(state: EmState) -> Generator[PieceEnd, None, EmValue]:
