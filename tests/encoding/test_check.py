@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from tests.table.helpers import from_text, save
-from vgi_cli.encoding.check import Check, Holes, Urgent, check
+from vgi_cli.columns.wording import Alarm
+from vgi_cli.encoding.check import Check, Holes, check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError
 from vgi_cli.table.frames import from_frame
@@ -105,7 +106,7 @@ def days(first: str, count: int) -> pd.DataFrame:
 )
 def test_a_column_most_of_which_is_outside_the_range_of_the_fit_is_a_warning(frame: Any, line: str | None) -> None:
     schema, _ = infer_schema(from_frame(days("2026-01-01", 60)))
-    urgent = [note for note in check(from_frame(frame), schema) if isinstance(note, Urgent)]
+    urgent = [note for note in check(from_frame(frame), schema) if isinstance(note, Alarm)]
     assert urgent == ([] if line is None else [line])
 
 
@@ -119,5 +120,5 @@ def test_few_cells_far_outside_are_a_note_and_a_hundredth_of_the_column_a_warnin
         for start in range(0, 400, 100):  # counted over all blocks
             checking.add(from_frame(frame.iloc[start : start + 100].reset_index(drop=True)))
         (note,) = [note for note in checking.notes() if "far outside" in note]
-        assert isinstance(note, Urgent) == urgent
+        assert isinstance(note, Alarm) == urgent
         assert note.endswith("other units, or a code for missing?")

@@ -205,7 +205,7 @@ def capped(lines: list[str]) -> list[str]:
 
 
 class Alarm(str):
-    """A line that a user must read: cells are most likely read as what they are not."""
+    """A line that a user must read, also with `-q`."""
 
 
 def folded(lines: Sequence[tuple[str, str]]) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from vgi_cli.columns.base import Cells, Finding
 from vgi_cli.columns.numerals import Bools
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import SHOWN, are, capped, first_cell, hole_notes, named, others, shortened
+from vgi_cli.columns.wording import SHOWN, Alarm, are, capped, first_cell, hole_notes, named, others, shortened
 from vgi_cli.encoding.redundant import relation_words
 from vgi_cli.encoding.relations import departures
 from vgi_cli.errors import InputError, closest
@@ -36,10 +36,6 @@ def check(table: Table, schema: Schema, fate: str = "imputed from the model", un
     checking = Check(schema, table.names, table.label, fate, unseen)
     checking.add(table)
     return checking.notes()
-
-
-class Urgent(str):
-    """A note that a user must read, also with `-q`."""
 
 
 class _Found:
@@ -146,7 +142,7 @@ class Check:
             more = f" and {len(where) - SHOWN} more columns" if len(where) > SHOWN else ""
             notes = [f"levels that the fit has not seen {UNSEEN[self._unseen]}: {'; '.join(where[:SHOWN])}{more}"]
         told = [one for one in found if one not in urgent]
-        notes += map(Urgent, capped([str(one) for one in found if one in urgent]))
+        notes += map(Alarm, capped([str(one) for one in found if one in urgent]))
         notes += [str(one) for one in told if not one.finding.several]
         notes += capped([str(one) for one in told if one.finding.several])
         for relation, count in zip(schema.relations, self._departures, strict=True):

@@ -121,8 +121,7 @@ def fitted_alone(
         tell(count / (count + ITERATIONS))
 
     early = start(model, table, em, generator, each=lambda _: ask(stop))
-    tolerance = model.tolerance if em.tolerance is None else em.tolerance
-    climb_rounded(model, table, em, tolerance, generator, each, early)
+    climb_rounded(model, table, em, generator, each, early)
     return model
 
 

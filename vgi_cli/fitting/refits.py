@@ -136,9 +136,9 @@ def named(number: int, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _by_em(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
     """Where several ranks share a fit, each makes some of the refits, and rank 0 gets them all."""
     ranks, count = work.ranks, refit_count(recipe)
-    numbers = range(count)[ranks.rank :: ranks.world]
     if ranks.alone:
         return _by_em_alone(recipe, fit, count, work)
+    numbers = range(count)[ranks.rank :: ranks.world]
     own: dict[str, Tensor] = {}
     made = made_refits(recipe, fit.model, fit.table, numbers, work, fit.recoders)
     unsettled = done = 0
@@ -448,16 +448,15 @@ def made_refits(
     if not numbers:
         return
     table = table.rows(table.used).to(dtype=torch.float64)
-    done, total = 0, len(numbers)
-    units = total + sum(_fits(recipe, numbers)) * _fit_cost(table.N)
-    spent = 0.0
+    done, total, spent, cost = 0, len(numbers), 0.0, _fit_cost(table.N)
+    units = total + sum(_fits(recipe, numbers)) * cost
     with work.reporter.stage(REFITS, "refits", work.limit.end) as stage:
 
         def fitting(share: float) -> None:
             nonlocal spent
-            stage((done + spent + share * _fit_cost(table.N)) / units, done, total)
+            stage((done + spent + share * cost) / units, done, total)
             if share == 1.0:
-                spent += _fit_cost(table.N)
+                spent += cost
 
         for one in _in_turn(recipe, cast(GaussianFamily, model), table, numbers, work, recoders, Way(way, fitting)):
             yield one

@@ -15,7 +15,7 @@ from vgi_cli.columns.number import bound_lines
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import Alarm, are, named
 from vgi_cli.data import TensorTable, split_rows
-from vgi_cli.encoding.check import Check, Holes, Unseen, Urgent, check
+from vgi_cli.encoding.check import Check, Holes, Unseen, check
 from vgi_cli.encoding.encoder import Respread, RowKeys, encode, encode_in_files, log_share, log_volume
 from vgi_cli.encoding.kinds import column_lines, kind_lines, kinds_of
 from vgi_cli.encoding.redundant import rest_of_kept
@@ -128,8 +128,7 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
     for line in column_lines(taken_for):
         reporter.detail(line)
     bounded, each = bound_lines(schema.columns)
-    for note in filter(None, [*notes, bounded]):
-        (reporter.warn if isinstance(note, Alarm) else reporter.say)(note)
+    tell(list(filter(None, [*notes, bounded])), reporter)
     for line in [*each, *rest_of_kept(schema)]:
         reporter.detail(line)
     return schema
@@ -163,7 +162,7 @@ def match(
 def tell(notes: Sequence[str], reporter: Reporter) -> None:
     """Say the notes on a table; those that a user must read as warnings."""
     for note in notes:
-        (reporter.warn if isinstance(note, Urgent) else reporter.say)(note)
+        (reporter.warn if isinstance(note, Alarm) else reporter.say)(note)
 
 
 def weighted(rows: Rows, table: Table, settings: TableSettings) -> Rows:

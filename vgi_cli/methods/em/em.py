@@ -114,6 +114,11 @@ class Nearness:
         self.share = 1.0 if gain <= self._tolerance else max(self.share, math.log(self._first / gain) / whole)
 
 
+def tolerance_of(config: EmConfig, model: GaussianFamily) -> float:
+    """Nats a row: a climb ends when an iteration gains less."""
+    return model.tolerance if config.tolerance is None else config.tolerance
+
+
 def redraws_of(config: EmConfig, model: GaussianFamily, table: TensorTable) -> int:
     """How often the rounded cells of a table are drawn anew while a model is fitted to it: as the settings say, where
     there are such cells; a pure function of sizes."""
@@ -151,7 +156,7 @@ class EmState(State):
         self.table = table
         self.config = config
         self.penalty = model.penalty(config.pooling, config.floor)
-        self.tolerance = model.tolerance if config.tolerance is None else config.tolerance
+        self.tolerance = tolerance_of(config, model)
         self.epoch = 0
         self.epochs = config.epochs
         self.objective = torch.full((), -torch.inf, dtype=torch.float64)
@@ -265,9 +270,9 @@ def start(
     few = table.rows(some)
     few = few._replace(x=few.x.to(torch.float64), scratch=None)
     model.initialise(completed(few, generator), generator)
-    tolerance = model.tolerance if config.tolerance is None else config.tolerance
-    short = config.model_copy(update={"epochs": EARLY_EPOCHS})  # whatever `--epochs` says: a fit may be resumed
-    climb_rounded(model, few, short, EARLY_TOLERANCE * tolerance, generator, each)
+    # Whatever `--epochs` says: a fit may be resumed.
+    short = {"epochs": EARLY_EPOCHS, "tolerance": EARLY_TOLERANCE * tolerance_of(config, model)}
+    climb_rounded(model, few, config.model_copy(update=short), generator, each)
     return True
 
 
@@ -324,14 +329,13 @@ def climb_rounded(
     model: GaussianFamily,
     table: TensorTable,
     config: EmConfig,
-    tolerance: float,
     generator: torch.Generator,
     each: Callable[[int], None],
     early: bool = False,
 ) -> None:
     """Climb in place as a fit does, its redraws among that. `each`: see `climb`; `early`: what `start` has said."""
     rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
-    penalty = model.penalty(config.pooling, config.floor)
+    penalty, tolerance = model.penalty(config.pooling, config.floor), tolerance_of(config, model)
 
     def redrawn(rows: EmTable) -> EmTable:
         assert table.rounding is not None
