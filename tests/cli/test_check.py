@@ -176,7 +176,7 @@ def test_the_trials_in_words(vgi: Vgi, table: Path) -> None:
     ],
 )
 def test_what_is_refused(vgi: Vgi, table: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
-    (tmp_path / "text.csv").write_text("name\n" + "".join(f"{i}a\n" for i in range(30)))
+    (tmp_path / "text.csv").write_text("name\n" + "".join(f"x{i}\n" for i in range(30)))
     before = sorted(tmp_path.iterdir())
     done = vgi("check", *arguments)
     assert done.code == 2 and message in done.error and done.out == ""

@@ -262,7 +262,7 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (["data.csv", "--column", "a"], "--column: expected NAME=KIND", "for example --column age=integer"),
         (
             ["data.csv", "--column", "a=integer:3"],
-            "--column a=integer:3: 'integer' takes nothing",
+            "--column a=integer:3: after the colon comes 1234.5 as the column writes it",
             "--column a=integer",
         ),
         (

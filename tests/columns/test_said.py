@@ -29,5 +29,5 @@ def test_kinds_are_checked_without_a_table() -> None:
         parse_kind("x", "carry:all")
     with pytest.raises(UsageError, match="--column x=intger: unknown kind"):
         parse_kind("x", "intger")
-    with pytest.raises(UsageError, match="columns: --column x=integer:3: 'integer' takes nothing"):
+    with pytest.raises(UsageError, match=r"columns: --column x=integer:3: after the colon comes 1234\.5"):
         gather({"data": (["a.csv"], "data"), "table.columns": ({"x": "integer:3"}, "columns")})

@@ -56,13 +56,11 @@ def test_numbers_among_other_texts_are_said(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "shape", ["{},5", "1,{}00", "{}%", "$ {}", "{}.5 €", "-1_0{}0", "1.0{}0,50", "$1,0{}0.5", "£ 1,{}00", "1.{}00,5 €"]
-)
+@pytest.mark.parametrize("shape", ["{},5", "-1_0{}0"])
 def test_numbers_that_are_written_otherwise_are_said(tmp_path: Path, shape: str) -> None:
     found = notes(two_columns(tmp_path, [shape.format(i % 9 + 1) for i in range(40)]))
     first = shape.format(1)
-    comma = "`--decimal ,` where the comma is the decimal mark; " if shape in ("{},5", "1,{}00") else ""
+    comma = "`--decimal ,` where the comma is the decimal mark; " if shape == "{},5" else ""
     assert found == [
         f"column 'x' is carried as text, not modelled: '{first}' in row 1 (line 2) is no plain number "
         f"({comma}write 1234.5, without commas, blanks or units)"
@@ -74,19 +72,12 @@ def test_other_texts_are_not(text: str) -> None:
     assert WRITTEN.fullmatch(text) is None
 
 
-def test_numbers_with_a_unit_are_said_where_they_are_no_levels(tmp_path: Path) -> None:
-    told = "column 'x' is carried as text, not modelled: '{}' in row 1 (line 2) is no plain number "
-    told += "(write {}, without {})"
-    for shape in ("{} cm", "{}km/h", "{}.5 kg", "{} µg/m³"):
-        [line] = notes(two_columns(tmp_path, [shape.format(150 + i) for i in range(40)]))
-        assert line == told.format(shape.format(150), "1234.5", "commas, blanks or units")
-    rows = "\n".join(f"1.{150 + i},5 cm;{i % 7},25" for i in range(40))
-    table = read_table([str(save(tmp_path, "t.csv", f"x;y\n{rows}\n"))], delimiter=";", decimal=",")
-    assert told.format("1.150,5 cm", "1234,5", "dots, blanks or units") in notes(table)
-    assert notes(two_columns(tmp_path, ["5 mg", "10 mg"] * 20)) == []  # two levels
+def test_a_unit_does_not_hide_numbers(tmp_path: Path) -> None:
     [line] = notes(two_columns(tmp_path, ["#DIV/0!" if i % 5 == 2 else f"{150 + i} cm" for i in range(40)]))
-    error = "; '#DIV/0!': `--na-values 'x=#DIV/0!'` if that means missing"
-    assert line == told.format("150 cm", "1234.5", "commas, blanks or units") + error
+    assert line == (
+        "column 'x' is carried as text, not modelled: its cells are numbers, written as 1234.5 cm, but also '#DIV/0!' "
+        "in row 3 (line 4) and 7 more cells: `--na-values 'x=#DIV/0!'` if that means missing"
+    )
     [line] = notes(two_columns(tmp_path, [f"{i} {'abcd'[i % 4]}" for i in range(40)]))
     assert line.startswith("column 'x' is carried: text of 40 levels")
 
@@ -391,8 +382,7 @@ def test_flags_for_columns_of_strange_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cells", "hint"),
     [
-        (["1,526.88", "12.5"], "write 1234.5, without commas, blanks or units"),
-        (["55,6", "12"], "`--decimal ,` where the comma is the decimal mark; else write 1234.5, without commas"),
+        (["$1,526.88", "12.5"], "write 1234.5, without commas, blanks or units"),
         (["n.d.", "12.5"], "`--na-values x=n.d.` if that means missing"),
     ],
 )
@@ -409,10 +399,3 @@ def test_numbers_as_people_write_them_are_not_said_to_be_missing(
         assert str(refused.value.hint).startswith(hint)
     else:
         assert any("71% of its cells are numbers" in line and f": {hint}" in line for line in notes(table))
-
-
-def test_plain_and_written_numbers_together_are_numbers_to_a_person(tmp_path: Path) -> None:
-    text = ["-9"] * 6 + [f"{i},50" for i in range(34)]
-    pd.DataFrame({"x": text, "y": range(40)}).to_csv(tmp_path / "t.csv", index=False)
-    (line,) = [one for one in notes(read_table([str(tmp_path / "t.csv")])) if "'x'" in one]
-    assert "'0,50' in row 7" in line and "is no plain number (`--decimal ,` where" in line

@@ -37,13 +37,17 @@ def test_thousands_points_that_are_read_as_decimals_are_an_alarm(tmp_path: Path)
     row = SALES.index(first) + 1
     for mark, word in ((".", "point"), (",", "comma")):
         of = table(tmp_path, mark, x=[text.replace(".", mark) for text in SALES])
-        [line], plain = notes(of), first.replace(".", "")
+        [line] = notes(of)
         assert isinstance(line, Alarm)
+        written = "1.234,5" if mark == "." else "1,234.5"
         assert line == (
             f"column 'x': every {word} is followed by three digits, as if it set thousands apart, and read as a "
-            f"decimal {word}: '{first.replace('.', mark)}' in row {row} (line {row + 1}); write {plain} "
-            "if it does (`--column x=numeric` if not)"
+            f"decimal {word}: '{first.replace('.', mark)}' in row {row} (line {row + 1}); "
+            f"`--column x=numeric:{written}` if it does, `--column x=numeric` if not"
         )
+        assert notes(of, kinds={"x": f"numeric:{written}"}) == [
+            f"column 'x' is read as numbers: '{SALES[-1].replace('.', mark)}' is {SALES[-1].replace('.', '')}"
+        ]
         assert notes(of, kinds={"x": "numeric"}) == []
 
 
@@ -62,12 +66,12 @@ def test_decimals_are_no_alarm(tmp_path: Path, cells: list[str]) -> None:
     assert not any(isinstance(line, Alarm) for line in notes(table(tmp_path, x=cells)))
 
 
-def test_numbers_with_points_are_no_plain_numbers_beside_a_decimal_comma(tmp_path: Path) -> None:
-    [line] = notes(table(tmp_path, ",", x=[f"{text.zfill(1)}.000" for text in map(str, range(1, N + 1))]))
-    assert line == (
-        "column 'x' is carried as text, not modelled: '1.000' in row 1 (line 2) is no plain number "
-        "(write 1234,5, without dots, blanks or units)"
-    )
+def test_points_beside_a_decimal_comma_set_thousands_apart_where_they_can(tmp_path: Path) -> None:
+    [line] = notes(table(tmp_path, ",", x=[f"{i}.000" for i in range(1, N + 1)]))
+    assert line == "column 'x' is read as numbers: '40.000' is 40000"
+    assert notes(table(tmp_path, ",", x=[f"{i / 4:.2f}" for i in range(1, N + 1)])) == [
+        "column 'x' is read as numbers: '10.00' is 10"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,8 +110,8 @@ def test_each_column_has_its_own_reason_and_its_own_tokens(tmp_path: Path) -> No
         "cell: `--na-values - --na-values n/a` if they mean missing"
     ) in found
     assert (
-        "column 'c' is carried as text, not modelled: '0,5 %' in row 1 (line 2) is no plain number (write 1234,5, "
-        "without dots, blanks or units); 'k.A.': `--na-values c=k.A.` if that means missing"
+        "column 'c' is carried as text, not modelled: its cells are numbers, written as 1234,5 %, but also 'k.A.' in "
+        "row 6 (line 7): `--na-values c=k.A.` if that means missing"
     ) in found
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
+from vgi_cli.columns.notation import Notation, spelling_of
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Moments, Numbers, Spelling
 
 Role = Literal["data", "id", "exclude", "index"]
@@ -82,6 +84,8 @@ class CellSource(Protocol):
     @abstractmethod
     def levelled(self, name: str, /) -> bool: ...
     @abstractmethod
+    def dictionary(self, name: str, /) -> bool: ...
+    @abstractmethod
     def distinct(self, name: str, /) -> Distinct: ...
     @abstractmethod
     def scale(self, name: str, /) -> Sequence[str] | None: ...
@@ -102,7 +106,10 @@ class Cells:
     label      of the table, for messages
     in_memory  whether the table was handed over in memory, where no flag says what its cells mean
     decimal    the mark before the decimals of its numbers
+    notation   how its numbers are written, where they have more than digits
     """
+
+    notation: Notation | None = None
 
     def __init__(self, table: CellSource, name: str) -> None:
         self.name, self.label, self.in_memory, self._table = name, table.label, table.in_memory, table
@@ -153,6 +160,11 @@ class Cells:
         return self._table.levelled(self.name)
 
     @property
+    def dictionary(self) -> bool:
+        """Whether the file types the column as one of levels (a dictionary of Arrow, a category of pandas)."""
+        return self._table.dictionary(self.name)
+
+    @property
     def distinct(self) -> Distinct:
         """The cells by what they hold, where they are `levelled`."""
         return self._table.distinct(self.name)
@@ -181,6 +193,10 @@ class Cells:
         """These cells as numbers: values [N], NaN where a cell is missing or none; exact, within
         limits, and written nowhere."""
         return _Measured(self._table, self.name, values, limits)
+
+    def read_as(self, notation: Notation) -> Cells:
+        """These cells, which are texts, as numbers in a notation; what is written otherwise is no number."""
+        return _Notated(self._table, self.name, notation)
 
 
 @final
@@ -211,6 +227,39 @@ class _Measured(Cells):
     def single(self) -> bool:
         """False: values are exact."""
         return False
+
+
+@final
+class _Notated(Cells):
+    """Cells whose numbers are written with more than digits."""
+
+    def __init__(self, table: CellSource, name: str, notation: Notation) -> None:
+        super().__init__(table, name)
+        self.notation = notation
+        texts, self._places = self.distinct
+        self._plain = [notation.plain(text) for text in texts]
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        values = np.array([math.nan if text is None else float(text) for text in self._plain] + [math.nan])
+        found = values[self._places]  # -1, of a missing cell, is the last one
+        return Numbers(found, np.isfinite(found), np.zeros(len(found), bool))
+
+    @property
+    def typed(self) -> bool:
+        """False: a number that is written so is a text in every file."""
+        return False
+
+    @property
+    def limits(self) -> None:
+        """None: a text holds any number."""
+        return None
+
+    @property
+    def spelling(self) -> Spelling | None:
+        counts = np.bincount(self._places[self._places >= 0], minlength=len(self._plain)).tolist()
+        held = [(text, count) for text, count in zip(self._plain, counts, strict=True) if text is not None and count]
+        return spelling_of([text for text, _ in held], [count for _, count in held])
 
 
 class Asked(NamedTuple):

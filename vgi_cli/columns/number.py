@@ -50,6 +50,7 @@ from vgi_cli.columns.lattice import (
     stretched,
 )
 from vgi_cli.columns.levelled import codes_with_zeros
+from vgi_cli.columns.notation import FORMS, LOOKED_AT, Notation, may_be_numbers, notation_of, readings
 from vgi_cli.columns.numerals import NUMERIC_SHARE, Bools, Floats, plain, write_numbers, write_significant
 from vgi_cli.columns.scale import LinearCodec, Scale, codec, fit_scale
 from vgi_cli.columns.wording import (
@@ -139,6 +140,7 @@ class Number(ModelledColumn):
     sd          standard deviation of the observed values where there are spikes, levels or a pile; else the scale's
     decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
     digits      significant digits of all but a few values, for fills of a column without lattice
+    notation    how its numbers are written, where they have more than digits; None: plainly
 
     A column is dequantised when it is whole, when its resolution exceeds COARSE standard deviations, or when values
     repeat (`has_repeats`); then values that hold far more cells than their neighbours get room (see Spike).
@@ -161,6 +163,7 @@ class Number(ModelledColumn):
     sd: PositiveFloat | None = None
     decimals: int = 0
     digits: int = 17
+    notation: Notation | None = None
 
     def __post_init__(self) -> None:
         if self.ends[0] > self.ends[1] or list(self.levels) != sorted(set(self.levels)):
@@ -202,13 +205,24 @@ class Number(ModelledColumn):
     @property
     def request(self) -> str | None:
         """Whoever names the kind allows values between the levels."""
+        if self.notation is not None and self.kind in Number.words:
+            return f"{self.kind}:{self.notation.example}"
         return None if self.levels else self.kind
+
+    @classmethod
+    def check_detail(cls, word: str, detail: str) -> str | None:
+        if word not in Number.words:
+            return super().check_detail(word, detail)
+        if notation_of(detail) is not None:
+            return None
+        return f"after the colon comes 1234.5 as the column writes it ({FORMS}), got '{detail}'"
 
     @property
     def summary(self) -> str:
         if self.levels:
-            return f"only {', '.join(map(plain, self.levels))}"
-        return f"{'whole ' * self.whole}numbers, {plain(self.low)} to {plain(self.high)}"
+            return f"only {', '.join(_dressed(self, list(map(plain, self.levels))))}"
+        low, high = _dressed(self, [plain(self.low), plain(self.high)])
+        return f"{'whole ' * self.whole}numbers, {low} to {high}"
 
     @property
     def whole(self) -> bool:
@@ -292,7 +306,7 @@ class Number(ModelledColumn):
         return float(np.log(self.deviation) - np.log(self.step or 1.0))
 
     def codes(self, cells: Cells) -> Floats:
-        return cells.numbers.values
+        return _read(self, cells).numbers.values
 
     def on_pile(self, values: Floats) -> Bools:
         """[..] which values lie on the pile."""
@@ -405,6 +419,9 @@ class Number(ModelledColumn):
         return self.snap(reduce(np.add, draws) / len(draws) if how == "mean" else np.median(draws, 0))
 
     def spell(self, codes: Floats, fewest: int | None) -> list[str]:
+        return _dressed(self, self._digits(codes, fewest))
+
+    def _digits(self, codes: Floats, fewest: int | None) -> list[str]:
         texts = _spelled(self, codes, fewest)
         if self.bounds and self.lattice is None and not self.whole:
             least, most = self.ends
@@ -445,6 +462,7 @@ class Number(ModelledColumn):
         return ensemble(draws, truth)
 
     def findings(self, cells: Cells) -> Sequence[Finding]:
+        cells = _read(self, cells)
         name, values = self.name, cells.numbers.values
         finite, lost, outside = np.isfinite(values), self.lost(values), self.outside(values)
         infinite, broken = np.isinf(values), finite & (values != np.rint(values)) & self.whole
@@ -458,7 +476,7 @@ class Number(ModelledColumn):
             Finding(
                 texts,
                 lambda what, _: f"column '{name}' is numeric in the fit but holds {what}",
-                f"{number_hint(cells, texts)}; {carry}" if texts.any() else "",
+                f"{self._plainly(cells, texts)}; {carry}" if texts.any() else "",
             ),
             Finding(infinite, lambda what, _: f"column '{name}' holds an infinity: {what}", hint(infinite)),
             Finding(
@@ -474,6 +492,12 @@ class Number(ModelledColumn):
                 warned=MANY_WARNED,
             ),
         ]
+
+    def _plainly(self, cells: Cells, which: Bools) -> str:
+        """What to do about the cells that are no numbers here."""
+        if self.notation is None:
+            return number_hint(cells, which)
+        return f"write 1234.5 as in the fit, {self.notation.example}, or {missing_hint(cells, which)}"
 
     def lost(self, values: Floats) -> Bools:
         """[n] which values are too far from the fitted ones to compute with."""
@@ -508,6 +532,7 @@ class Constant(ConstantColumn):
     lattice: Lattice | None = None
     decimals: int = 0
     digits: int = 17
+    notation: Notation | None = None
 
     @classmethod
     def infer(cls, cells: Cells, asked: Request) -> Column | None:
@@ -516,17 +541,54 @@ class Constant(ConstantColumn):
 
     @property
     def summary(self) -> str:
-        return f"always {plain(self.low)}"
+        [text] = self.spell(np.array([self.low]), None)
+        return f"always {text}"
 
     @property
     def code(self) -> float:
         return self.low
 
     def spell(self, codes: Floats, fewest: int | None) -> list[str]:
-        return _spelled(self, codes, fewest)
+        return _dressed(self, _spelled(self, codes, fewest))
 
     def numbers(self, codes: Floats) -> Floats | None:
         return codes
+
+
+def as_written(cells: Cells, asked: Request) -> Cells:
+    """The cells of a column, as numbers where all of them are written in one notation (columns/notation.py), or in that
+    which was asked for; else as they are."""
+    if asked.kind in Number.words and asked.detail is not None:
+        notation = notation_of(asked.detail)
+        if notation is None or not cells.textual:
+            return cells
+        return cells.read_as(notation.styled(cells.distinct.texts))
+    if asked.kind not in (None, *Number.words, "bounded", "zero-inflated") or (asked.kind is None and cells.dictionary):
+        return cells
+    found = notations_in(cells, ~cells.missing)
+    return cells.read_as(found[0]) if len(found) == 1 else cells
+
+
+def notations_in(cells: Cells, which: Bools) -> list[Notation]:
+    """The notations in which some cells [N] of a column, all of them, are numbers: see `readings`."""
+    if not cells.textual or not which.any() or cells.numbers.number[which].all():
+        return []
+    some = cells.texts(np.flatnonzero(which)[:LOOKED_AT])
+    if not may_be_numbers(str(text).strip() for text in some):
+        return []
+    texts, places = cells.distinct
+    return readings(
+        [texts[place].strip() for place in np.unique(places[which & (places >= 0)]).tolist()], cells.decimal
+    )
+
+
+def _read(column: Number, cells: Cells) -> Cells:
+    """The cells of another table, as the column's are read."""
+    return cells if column.notation is None or not cells.textual else cells.read_as(column.notation)
+
+
+def _dressed(column: Number | Constant, texts: list[str]) -> list[str]:
+    return texts if column.notation is None else [column.notation.dress(text) for text in texts]
 
 
 def _spelled(column: Number | Constant, values: Floats, fewest: int | None) -> list[str]:
@@ -594,7 +656,16 @@ def inferred(
             lattice = None
     low, high = float(values.min()), float(values.max())
     if low == high:
-        return Constant(cells.name, "constant", low=low, high=high, lattice=lattice, decimals=fewest, digits=digits)
+        return Constant(
+            cells.name,
+            "constant",
+            low=low,
+            high=high,
+            lattice=lattice,
+            decimals=fewest,
+            digits=digits,
+            notation=cells.notation,
+        )
     _refuse_magnitudes(cells, values, asked.encoding.transform)
     if asked.bounds is not None and asked.bounds.moments is not None:  # of no number: a Moment has read its own
         if asked.bounds.named:
@@ -655,6 +726,7 @@ def inferred(
         sd=linear.sd if spikes or levels or pile is not None else None,
         decimals=fewest,
         digits=max(digits, 6),
+        notation=cells.notation,
     )
 
 

@@ -22,7 +22,7 @@ from vgi_cli.columns.base import (
     Role,
     Transform,
 )
-from vgi_cli.columns.number import Constant
+from vgi_cli.columns.number import Constant, as_written
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError, RunError, UsageError, nearest
@@ -31,9 +31,9 @@ from vgi_cli.registry.names import KINDS
 
 T = TypeVar("T")
 
-SCHEMA_FORMAT = 4
+SCHEMA_FORMAT = 5
 """1: without spikes; 2: fills of all columns, unless `bounded` was false, stay in the observed range; 3: without
-relations."""
+relations; 4: without notations."""
 _BLANK: dict[str, Any] = {
     **dict.fromkeys(("low", "high", "lower", "upper", "lattice")),
     "dequantise": False,
@@ -94,6 +94,7 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
     cells contradict what was asked."""
     if role != "data" or asked.kind in Carried.words:
         return Carried(cells.name, "carried", role)
+    cells = as_written(cells, asked)
     known = [kind_of(name) for name in KINDS]
     kinds = [kind for kind in reversed(known) if asked.kind is None or asked.kind in kind.words]
     for kind in dict.fromkeys([cast(type[Column], Empty), *kinds]):
@@ -169,7 +170,7 @@ class Schema:
             )
         if found in (1, 2):
             raw = _of_format_2(raw)
-        if found == 3:
+        if found in (3, 4):
             raw = {**raw, "format": SCHEMA_FORMAT}
         document = _checked(_adapter(_Document), raw)
         columns = tuple(_column_of(column, f"columns.{i}.") for i, column in enumerate(document.columns))
@@ -188,7 +189,7 @@ class _Document:
 
     columns: tuple[dict[str, Any], ...]
     transform: Transform = "linear"
-    format: Literal[4] = 4
+    format: Literal[5] = 5
     relations: tuple[Relation, ...] = ()
 
 
@@ -246,11 +247,12 @@ def _column_of(raw: dict[str, Any], place: str) -> Column:
 def _plain(column: Column) -> dict[str, Any]:
     """The JSON object of a column."""
     own: dict[str, Any] = _adapter(type(column)).dump_python(column, mode="json")
-    if column.stored is None:
-        del own["stored"]
+    for key in ("stored", "notation"):
+        if key in own and own[key] is None:
+            del own[key]
     if not isinstance(column, _BLANKED):
         return own
-    head = {key: own[key] for key in ("name", "kind", "role", "stored") if key in own}
+    head = {key: own[key] for key in ("name", "kind", "role", "stored", "notation") if key in own}
     return head | {key: own.get(key, value) for key, value in _BLANK.items()}
 
 

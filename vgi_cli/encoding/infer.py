@@ -21,7 +21,7 @@ from vgi_cli.encoding.check import BareRows, Holes
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
 from vgi_cli.encoding.suspects import suspects
-from vgi_cli.encoding.texts import looks_written
+from vgi_cli.encoding.texts import looks_written, read_as_numbers
 from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import looks_like_data
@@ -152,7 +152,7 @@ def _refuse(refused: Mapping[str, InputError]) -> NoReturn:
 def _too_many_piles(table: Table, columns: Sequence[Column]) -> list[int]:
     """The columns whose pile is a level though MOST_PILES others have more cells on theirs."""
     cells = {
-        i: int((column.on_pile(table.numeric(column.name)) & ~table.missing(column.name)).sum())
+        i: int((column.on_pile(column.codes(table.column(column.name))) & ~table.missing(column.name)).sum())
         for i, column in enumerate(columns)
         if isinstance(column, Number) and column.pile is not None
     }
@@ -162,7 +162,7 @@ def _too_many_piles(table: Table, columns: Sequence[Column]) -> list[int]:
 def _piles(table: Table, column: Number) -> list[tuple[float, float]]:
     """The spikes of a column that are worth a word, and the share of the observed cells that each holds."""
     found = {spike.value for spike in column.spikes} | ({column.pile} if column.pile is not None else set())
-    values = table.numeric(column.name)[~table.missing(column.name)] if found else np.empty(0)
+    values = column.codes(table.column(column.name))[~table.missing(column.name)] if found else np.empty(0)
     shares = [(value, float(lying_on(values, value, column.resolution or 0.0).mean())) for value in sorted(found)]
     return [(value, share) for value, share in shares if share >= PILE]
 
@@ -214,6 +214,7 @@ def _notes(table: Table, schema: Schema, some: bool, said: Collection[str]) -> l
         more = f" and {len(piles) - SHOWN} more" if len(piles) > SHOWN else ""
         notes.append(f"values that pile up, drawn as often as they occur: {', '.join(piles[:SHOWN])}{more}")
     notes += capped([_level_note(column) for column in numbers if column.levels])
+    notes += read_as_numbers(table, numbers)
     moments = [c for c in schema.encoded if isinstance(c, Moment)]
     notes += capped([note for column in moments if (note := several_note(column)) is not None])
     pooled = [c for c in schema.encoded if isinstance(c, Categorical) and c.pooled]

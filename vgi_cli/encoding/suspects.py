@@ -105,7 +105,7 @@ def _scales(table: Table, columns: Sequence[Column]) -> list[str]:
     for column in columns:
         if isinstance(column, Number) and column.whole and not column.levels:
             ends = {bound.why for bound in column.bounds}
-            held = len(np.unique(table.numeric(column.name)[~table.missing(column.name)]))
+            held = len(np.unique(column.codes(table.column(column.name))[~table.missing(column.name)]))
             if len(column.bounds) == 2 and ends == {"few"} and SCALE[0] <= held <= SCALE[1]:
                 names.append(column.name)
     if not names:
@@ -137,7 +137,7 @@ def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
         if isinstance(column, Number)
         and column.whole
         and column.name not in said
-        and _counts(table.numeric(column.name))
+        and _counts(column.codes(table.column(column.name)))
     ]
     if not names:
         return []
@@ -166,7 +166,7 @@ def _keys(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
     lines = []
     for column in schema.encoded:
         if isinstance(column, Number) and column.whole and column.name not in said and KEY.search(column.name):
-            values = table.numeric(column.name)
+            values = column.codes(table.column(column.name))
             observed = values[~np.isnan(values)]
             if len(observed) >= FEWEST_ROWS and len(np.unique(observed)) == len(observed) and not _counts(values):
                 rule = f"`{typed('--id', column.name)}` or `{typed('--exclude', column.name)}` if it is one"
@@ -206,7 +206,7 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
         if isinstance(column, Number):
             far_off = {**dict.fromkeys(negative_codes(finite), BELOW), **far_off}
         for far, what in far_off.items():
-            number = isinstance(column, Number)
+            number = isinstance(column, Number) and column.notation is None
             text = plain(far.value) if number else column.spell(np.array([far.value]), None)[0]
             text = text.replace(".", table.decimal) if number else text
             if far.cells == 1:

@@ -14,7 +14,7 @@ import numpy as np
 from vgi_cli.columns.base import Carried, Cells, Column
 from vgi_cli.columns.datetime import doubt
 from vgi_cli.columns.levelled import MOST, Levelled, few, sentences
-from vgi_cli.columns.number import Number
+from vgi_cli.columns.number import Number, notations_in
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.wording import (
     COMMA,
@@ -29,6 +29,7 @@ from vgi_cli.columns.wording import (
     kind_flag,
     number_hint,
     plain_number,
+    shortened,
     tokens_hint,
 )
 from vgi_cli.table.base import Table
@@ -65,8 +66,25 @@ def text_doubts(table: Table, columns: Sequence[Column]) -> list[str]:
 
 def thousands(table: Table, columns: Sequence[Column]) -> list[str]:
     """Columns of numbers in which the decimal mark may set thousands apart."""
-    found = [(column.name, _grouped(table.column(column.name))) for column in columns if isinstance(column, Number)]
+    plainly = [column.name for column in columns if isinstance(column, Number) and column.notation is None]
+    found = [(name, _grouped(table.column(name))) for name in plainly]
     return [Alarm(line) for line in folded([(name, line) for name, line in found if line])]
+
+
+def read_as_numbers(table: Table, columns: Sequence[Number]) -> list[str]:
+    """Columns whose numbers are written with more than digits, and how they are read."""
+    lines = []
+    for column in columns:
+        if column.notation is not None:
+            cells = table.column(column.name)
+            values = np.abs(column.codes(cells))
+            row = int(np.nanargmax(values))
+            text, value = (
+                shortened(str(cells.texts(np.array([row]))[0]).strip()),
+                plain(float(column.codes(cells)[row])),
+            )
+            lines.append((column.name, f"column '{column.name}' is read as numbers: '{text}' is {value}"))
+    return folded(lines)
 
 
 def looks_written(cells: Cells, *, units: bool) -> bool:
@@ -102,6 +120,8 @@ def _text(cells: Cells, alone: bool) -> str | None:
         share = numbers.number[observed].mean()
         also = f"but also {example(cells, wrong)}: {number_hint(cells, wrong)}"
         return f"{carried}: {share:.0%} of its cells are numbers, {also}"
+    if (line := _nearly(cells, carried, nothing)) is not None:
+        return line
     if looks_written(cells, units=alone):
         comma = "`--decimal ,` where the comma is the decimal mark; " if _commas(cells) else ""
         what = f"{first_cell(cells, wrong & ~nothing)} is no plain number ({comma}{plain_number(cells.decimal)})"
@@ -111,6 +131,27 @@ def _text(cells: Cells, alone: bool) -> str | None:
     if alone and (wrong & ~nothing).any() and all(map(LIMIT.fullmatch, different(cells, wrong & ~nothing))):
         return f"{carried}: {example(cells, wrong & ~nothing)}: {number_hint(cells, wrong)}"
     return _many(cells) if alone else None
+
+
+def _nearly(cells: Cells, carried: str, nothing: Bools) -> str | None:
+    """What to do about a column in which the cells that say something, or nearly all of them, are numbers that are
+    written with more than digits; `carried`: what the column was taken for, `nothing` [N]: cells that may say
+    nothing."""
+    observed = ~cells.missing
+    found = notations_in(cells, observed & ~nothing)
+    if len(found) > 1:
+        first = str(cells.texts(np.flatnonzero(observed & ~nothing)[:1])[0])
+        ways = [
+            f"{plain(float(one.plain(first) or 0))} (`{kind_flag(cells.name, f'numeric:{one.example}')}`)"
+            for one in found
+        ]
+        where = first_cell(cells, observed & ~nothing)
+        return f"{carried}: {where} can be read in two ways, as {' or as '.join(ways)}"
+    if not found or not (observed & nothing).any():
+        return None
+    tokens = different(cells, observed & nothing)
+    numbers = f"its cells are numbers, written as {found[0].example}"
+    return f"{carried}: {numbers}, but also {example(cells, observed & nothing)}: {tokens_hint(cells, tokens)}"
 
 
 def _unknown(cells: Cells) -> Bools:
@@ -156,11 +197,10 @@ def _grouped(cells: Cells) -> str | None:
     few = pointed.sum() < FEWEST_POINTS or not (values[whole] != 0).any()
     if few or not grouped[pointed].all() or (np.abs(values[whole]) >= GROUP).any():
         return None
-    row = int(np.flatnonzero(pointed)[0])
     mark = "point" if cells.decimal == "." else "comma"
-    meant = plain(float(np.rint(GROUP * values[row])))
-    flag = kind_flag(cells.name, "numeric")
+    grouped_flag = kind_flag(cells.name, "numeric:1.234,5" if mark == "point" else "numeric:1,234.5")
     return (
         f"column '{cells.name}': every {mark} is followed by three digits, as if it set thousands apart, and read as a "
-        f"decimal {mark}: {first_cell(cells, pointed)}; write {meant} if it does (`{flag}` if not)"
+        f"decimal {mark}: {first_cell(cells, pointed)}; `{grouped_flag}` if it does, "
+        f"`{kind_flag(cells.name, 'numeric')}` if not"
     )

@@ -59,7 +59,7 @@ def _sums(table: Table, schema: Schema, row: int) -> str | None:
     """The columns in which the row has the sum of the rows above, where all of its numbers that can be are."""
     names = []
     for column in (c for c in schema.encoded if isinstance(c, Number)):
-        values = table.numeric(column.name)
+        values = column.codes(table.column(column.name))
         above = values[:row][np.isfinite(values[:row])]
         if np.isfinite(values[row]) and len(above) >= FEWEST_ROWS:
             total = above.sum()

@@ -172,6 +172,9 @@ class TableInFiles(Table):
     def spelling(self, name: str) -> Spelling | None:
         return self._column(name).spelling(name)
 
+    def dictionary(self, name: str) -> bool:
+        return self._column(name).dictionary(name)
+
     def distinct(self, name: str) -> Distinct:
         texts, places = self._column(name).distinct(name)
         return Distinct(texts, np.where(self._forgotten[name], -1, places) if name in self._forgotten else places)

@@ -58,7 +58,10 @@ class Holes:
     def plain(self) -> Holes:
         """The same for a text in which `NA` is what is missing, with points in numbers and no needless quotes."""
         blanks, quoted = [b"NA"] * len(self.rows), np.zeros(len(self.rows), bool)
-        return replace(self, blanks=blanks, quoted=quoted, copy=None, decimal=".")
+        column = self.column
+        if isinstance(column, Number | Constant):
+            column = replace(column, notation=None)
+        return replace(self, column=column, blanks=blanks, quoted=quoted, copy=None, decimal=".")
 
     def spell(self, codes: Floats) -> list[str]:
         """[n] texts of codes [n]."""
@@ -78,7 +81,7 @@ class Holes:
         if self.copy is not None:
             return [self.copy] * len(self.rows)
         cells = self.spell(self.values(draw))
-        number = isinstance(self.column, Number | Constant)
+        number = isinstance(self.column, Number | Constant) and self.column.notation is None
         if number and self.decimal != ".":
             cells = [cell.replace(".", self.decimal) for cell in cells]
         if number and not self.quoted.any() and self.decimal != delimiter:

@@ -67,6 +67,9 @@ class CsvTable(Table):
     def levelled(self, name: str) -> bool:
         return True
 
+    def dictionary(self, name: str) -> bool:
+        return False
+
     def distinct(self, name: str) -> Distinct:
         return encoded(self._trimmed(self.place(name)), self.missing(name))
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError
@@ -83,17 +84,22 @@ def csv_of(table: Table) -> CsvText:
 
 
 def plain_csv(table: Table, schema: Schema) -> CsvText:
-    """A table as CSV that R's `read.csv` takes as it is: UTF-8 without a byte-order mark, commas between cells, points
-    in numbers (texts of levels stay), quotes only where they are needed, LF, and `NA` for a missing cell (not where
-    only a mask hides a cell that is carried). InputError where a cell that is not missing holds the text NA."""
+    """A table as CSV that R's `read.csv` takes as it is: UTF-8 without a byte-order mark, commas between cells, numbers
+    of digits and a point (texts of levels stay), quotes only where they are needed, LF, and `NA` for a missing cell
+    (not where only a mask hides a cell that is carried). InputError where a cell that is not missing holds the text
+    NA."""
     levels = {column.name for column in schema.encoded if isinstance(column, Levelled)}
+    numbers = [column for column in [*schema.encoded, *schema.constants] if isinstance(column, Number | Constant)]
+    notations = {column.name: column.notation for column in numbers if column.notation is not None}
     filled = {column.name for column in [*schema.encoded, *schema.constants]}
     columns = []
     for name in table.names:
         cells = table.raw_text(name)
-        if name not in levels and table.decimal != ".":
-            numbers = table.numbers(name).number
-            cells[numbers] = with_point(pa.array(cells[numbers], pa.large_string()), table.decimal).to_pylist()
+        if name in notations:
+            cells = np.array([notations[name].plain(text.strip()) or text for text in cells], object)
+        elif name not in levels and table.decimal != ".":
+            number = table.numbers(name).number
+            cells[number] = with_point(pa.array(cells[number], pa.large_string()), table.decimal).to_pylist()
         blank = table.missing(name) if name in filled else table.blank(name)
         if (cells[~blank] == "NA").any():
             raise InputError(

@@ -185,6 +185,9 @@ class ParquetTable(Table):
         kind = plain_type(self._type(self.place(name)))
         return is_number(kind) or is_text(kind) or bool(pa.types.is_boolean(kind))
 
+    def dictionary(self, name: str) -> bool:
+        return pa.types.is_dictionary(self._type(self.place(name))) or name in self._categories
+
     def distinct(self, name: str) -> Distinct:
         i, missing = self.place(name), self.missing(name)
         if is_text(self._type(i)):

@@ -195,7 +195,8 @@ def cells(hole: Holes, values: Floats, kind: pa.DataType) -> pa.Array:
         return pa.array(hole.spell(values), pa.large_string()).cast(kind)
     if pa.types.is_decimal(kind):
         most, column = _most(kind), hole.column
-        texts = column.spell(values, 0) if isinstance(column, Number | Constant) else map(plain, numbers.tolist())
+        plainly = isinstance(column, Number | Constant) and column.notation is None
+        texts = column.spell(values, 0) if plainly else map(plain, numbers.tolist())
         return pa.array([_decimal(text, kind, most) for text in texts], kind)
     if pa.types.is_floating(kind):
         held = in_precision(hole.column, numbers, np.dtype(kind.to_pandas_dtype()))

@@ -1,0 +1,152 @@
+"""Numbers that are written with currencies, units, thousands marks and brackets: found, read, and written back."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.table.helpers import from_text
+from vgi_cli.columns.notation import MARKS, Notation, notation_of, readings
+from vgi_cli.columns.number import Constant, Number
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.table.csv.text import quote_if_needed
+from vgi_cli.table.frames import from_frame
+
+FORMS = {
+    "$1,234.50": lambda v: f"${v:,.2f}",
+    "1.234,50 €": lambda v: f"{v:,.2f} €".translate(str.maketrans(",.", ".,")),
+    "CHF 1'234.50": lambda v: f"CHF {v:,.2f}".replace(",", "'"),
+    "1\u202f234,50\u00a0kr": lambda v: f"{v:,.2f}\u00a0kr".translate(str.maketrans({",": "\u202f", ".": ","})),
+    "1,234.50": lambda v: f"{v:,.2f}",
+    "1234,50": lambda v: f"{v:.2f}".replace(".", ","),
+    "1234.50%": lambda v: f"{v:.2f}%",
+    "1234.50 km/h": lambda v: f"{v:.2f} km/h",
+    "1.234.567": lambda v: f"{round(v * 1000):,}".replace(",", "."),
+}
+
+
+def schema_of(cells: list[str]) -> tuple[Number, list[str]]:
+    lines = [f"{quote_if_needed(cell, ',')},{i % 7 + i}" for i, cell in enumerate(cells)]
+    schema, notes = infer_schema(from_text("\n".join(["x,y", *lines, ""])))
+    [column] = [column for column in schema.columns if column.name == "x"]
+    assert isinstance(column, Number), (column, notes)
+    return column, notes
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_is_found_and_written_back(form: str) -> None:
+    values = np.round(np.exp(np.random.default_rng(1).normal(6.5, 1.2, 80)), 2)
+    cells = [FORMS[form](value) for value in values]
+    column, notes = schema_of(cells)
+    table = from_text("\n".join(["x,y", *(f"{quote_if_needed(cell, ',')},1" for cell in cells), ""]))
+    codes = column.codes(table.column("x"))
+    assert np.array_equal(codes, np.round(values * 1000) if form == "1.234.567" else values)
+    assert column.spell(codes, None) == cells
+    [said] = [note for note in notes if "is read as numbers" in note]
+    shown = re.fullmatch(r"column 'x' is read as numbers: '(.*)' is ([\d.]+)", said)
+    assert shown is not None and float(shown[2]) == codes.max() and shown[1] == cells[int(codes.argmax())]
+
+
+@given(
+    st.builds(
+        Notation,
+        prefix=st.sampled_from(["", "$", "€ ", "CHF "]),
+        suffix=st.sampled_from(["", "%", " kg", "°C"]),
+        thousands=st.sampled_from(["", *MARKS]),
+        decimal=st.sampled_from([".", ","]),
+        minus=st.sampled_from(["-", "\u2212", ""]),
+        outside=st.booleans(),
+    ).filter(lambda one: one.thousands != one.decimal),
+    st.decimals(-(10**9), 10**9, places=2),
+)
+def test_what_is_written_reads_back(notation: Notation, value: object) -> None:
+    text = f"{value:f}"
+    if not float(text):
+        text = text.removeprefix("-")
+    assert notation.plain(notation.dress(text)) == text
+    said = notation_of(notation.example)
+    assert said is not None and said.plain(notation.dress(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("cells", "found"),
+    [
+        (["(320)", "45", "(1,200.5)"], ["-320", "45", "-1200.5"]),
+        (["-$5.20", "$7.00"], ["-5.20", "7.00"]),
+        (["$-5.20", "$7.00"], ["-5.20", "7.00"]),
+        (["\u22125", "7"], ["-5", "7"]),
+        (["180cm", "175 cm", "169 cm"], ["180", "175", "169"]),
+        (["$1,234", "$2,500"], ["1234", "2500"]),  # money has no three decimals
+        (["1.234 €", "500 €"], ["1234", "500"]),
+        (["1.234 kg", "0.500 kg"], ["1.234", "0.500"]),
+        (["1.234 kg", "5.125 kg"], ["1.234", "5.125"]),  # a point is a decimal point, unless more says otherwise
+        (["1,234", "987", "1,001", "2,002", "3,003", "4,004", "5,005"], ["1234", "987", "1001"]),
+        ([".5 %", "12 %"], [".5", "12"]),
+    ],
+)
+def test_what_cells_are_worth(cells: list[str], found: list[str]) -> None:
+    [notation] = readings(cells, ".")
+    assert [notation.plain(cell) for cell in cells[: len(found)]] == found
+    assert notation.styled(cells) == notation
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["5 kg", "500 g"],  # two units
+        ["$5", "5"],
+        ["$5", "€5"],
+        ["(5", "6"],
+        ["732 829 320", "552 100 554"],  # codes of one length
+        ["1,3", "2,5"],  # choices
+        ["18-24", "25-34"],
+        ["1:30", "2:45"],
+        ["2020-01-01"],
+        ["192.168.1.1"],
+        ["0012 kg", "0400 kg"],
+        ["1,23,456", "2"],
+        ["12 345", "678 90"],
+        ["1st", "2nd"],
+        ["Q1", "Q2"],
+        ["--5", "7"],
+        ["9" * 70 + " kg"],
+    ],
+)
+def test_other_texts_are_no_numbers(cells: list[str]) -> None:
+    assert readings(cells, ".") == []
+
+
+def test_what_can_be_read_in_two_ways_is_asked() -> None:
+    cells = [f"{i % 9 + 1},{100 + 17 * i}" for i in range(40)]
+    _, notes = infer_schema(
+        from_text("x;y\n" + "".join(f"{cell};{i % 7}\n" for i, cell in enumerate(cells)), delimiter=";")
+    )
+    assert (
+        "column 'x' is carried as text, not modelled: '1,100' in row 1 (line 2) can be read in two ways, as 1.1 "
+        "(`--column x=numeric:1234,5`) or as 1100 (`--column x=numeric:1,234.5`)"
+    ) in notes
+    for said, first in (("numeric:1234,5", 1.1), ("numeric:1,234.5", 1100.0), ("integer:1,234.5", 1100.0)):
+        table = from_text("x;y\n" + "".join(f"{cell};{i % 7}\n" for i, cell in enumerate(cells)), delimiter=";")
+        schema, notes = infer_schema(table, kinds={"x": said})
+        column = schema.columns[0]
+        assert isinstance(column, Number) and column.codes(table.column("x"))[0] == first
+        assert column.request == said.replace("numeric", column.kind)
+        assert not any("two ways" in note for note in notes)
+
+
+def test_a_constant_keeps_its_unit() -> None:
+    schema, _ = infer_schema(from_text("x,y\n" + "".join(f"{'5 kg' if i % 3 else ''},{i}\n" for i in range(20))))
+    [constant] = schema.constants
+    assert isinstance(constant, Constant) and constant.spell(np.array([5.0]), None) == ["5 kg"]
+    assert constant.summary == "always 5 kg"
+
+
+def test_categories_of_pandas_stay_categories() -> None:
+    frame = pd.DataFrame({"dose": [f"{10 * (i % 6 + 1)} mg" for i in range(60)], "y": range(60)})
+    kinds = [infer_schema(from_frame(one))[0].columns[0].kind for one in (frame, frame.astype({"dose": "category"}))]
+    assert kinds == ["integer", "categorical"]

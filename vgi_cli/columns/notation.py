@@ -1,0 +1,236 @@
+"""Numbers that are written with more than digits: `$1,234.50`, `1.234,5 kg`, `12 %`, `(320)`.
+
+A notation is what the cells of a column have beside the digits of their numbers. It is found in their texts, and fills
+are written in it. Where the texts can be read in two ways (`1,234`), both are found, and the user has to say which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from vgi_cli.columns.numerals import Spelling
+
+BLANKS = " \u00a0\u2009\u202f"
+"""Blanks that set thousands or a unit apart: the usual one, and those at which no line is broken."""
+MARKS = (",", ".", "'", "\u2019", "_", *BLANKS)
+"""What may set thousands apart."""
+MINUS = "\u2212-"
+SIGNS = "$€£¥₹₩₺₽"
+CODES = (
+    *("AUD", "BRL", "CAD", "CHF", "CNY", "CZK", "DKK", "EUR", "GBP", "HKD", "HUF", "ILS", "INR", "JPY", "KRW", "MXN"),
+    *("NOK", "NZD", "PLN", "RUB", "SEK", "SGD", "THB", "TRY", "TWD", "USD", "ZAR"),
+)
+MONEY = frozenset({*SIGNS, *CODES, "US$", "A$", "C$", "R$", "kr", "kr.", "Kč", "zł", "Ft", "Rs", "Rs.", "Fr."})
+"""Currencies: amounts of them have no three decimals."""
+_UNIT = r"[%‰]|°[CFK]?|[^\W\d_]{1,12}\.?(?:[/·][^\W\d_]{1,6})?[²³]?"
+_MONEY = "|".join(map(re.escape, sorted(MONEY, key=len, reverse=True)))
+SHAPE = re.compile(
+    rf"(?P<open>\()?(?P<first>[+{MINUS}])?(?P<prefix>(?:{_MONEY})[{BLANKS}]?)?(?P<second>[+{MINUS}])?"
+    rf"(?P<body>[.,]?\d(?:[\d.,'\u2019_{BLANKS}]*\d)?)"
+    rf"(?P<suffix>[{BLANKS}]?(?:{_MONEY}|{_UNIT}))?(?P<close>\))?"
+)
+"""A number with a sign or in brackets, between a currency and a unit."""
+LOOKED_AT = 200
+"""Cells that are looked at before all are read."""
+LONGEST = 60
+"""Characters of a number at most."""
+FEWEST = 5
+"""Fewest numbers with three digits after their mark that, beside smaller ones without it, have thousands apart."""
+EXAMPLE = "1234.5"
+FORMS = "'1,234.5' where commas set thousands apart, '1.234,5 kg' where points do and a unit follows"
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Notation:
+    """How numbers are written.
+
+    prefix, suffix  what stands before and after them, with the blank between
+    thousands  the mark that sets thousands apart; empty: none
+    decimal    the mark before decimals
+    minus      the sign of negative numbers; empty: they are in brackets
+    outside    whether the sign stands before the prefix, not after it
+    """
+
+    prefix: str = ""
+    suffix: str = ""
+    thousands: str = ""
+    decimal: str = "."
+    minus: str = "-"
+    outside: bool = True
+
+    @property
+    def example(self) -> str:
+        """One thousand two hundred thirty-four and a half, as the column writes it: what after `numeric:` says so."""
+        return self.dress(EXAMPLE)
+
+    @cached_property
+    def _body(self) -> re.Pattern[str]:
+        return _body(self.thousands, self.decimal, strict=False)
+
+    def plain(self, text: str) -> str | None:
+        """The number of a cell as it is written elsewhere (`-1234.50`); None where it is none in this notation.
+        Thousands may stand together, and the blanks around a unit are free."""
+        shape = _shape(text)
+        if shape is None or (shape.prefix.strip(), shape.suffix.strip()) != (self.prefix.strip(), self.suffix.strip()):
+            return None
+        if self._body.fullmatch(shape.body) is None:
+            return None
+        digits = shape.body.replace(self.thousands, "") if self.thousands else shape.body
+        return "-" * shape.negative + digits.replace(self.decimal, ".")
+
+    def dress(self, text: str) -> str:
+        """A number `-1234.50` in this notation."""
+        if "e" in text or "E" in text:
+            text = np.format_float_positional(float(text), trim="-")
+        negative, digits = text.startswith("-"), text.removeprefix("-")
+        whole, point, decimals = digits.partition(".")
+        if self.thousands:
+            whole = f"{int(whole or 0):,}".replace(",", self.thousands)
+        body = whole + point.replace(".", self.decimal) + decimals
+        sign = self.minus * negative
+        before = sign + self.prefix if self.outside else self.prefix + sign
+        out = f"{before}{body}{self.suffix}"
+        return f"({out})" if negative and not self.minus else out
+
+    def styled(self, texts: Iterable[str]) -> Notation:
+        """The same with negative numbers, and the blanks around a unit, as most of some cells have them."""
+        shapes = [shape for shape in map(_shape, texts) if shape is not None]
+        signs = Counter(shape.sign for shape in shapes if shape.negative)
+        sign, outside = signs.most_common(1)[0][0] if signs else ("-", True)
+        prefix = _usual(shape.prefix for shape in shapes if shape.prefix.strip() == self.prefix.strip())
+        suffix = _usual(shape.suffix for shape in shapes if shape.suffix.strip() == self.suffix.strip())
+        return Notation(
+            self.prefix if prefix is None else prefix,
+            self.suffix if suffix is None else suffix,
+            self.thousands,
+            self.decimal,
+            sign,
+            outside,
+        )
+
+
+class _Shape(NamedTuple):
+    """The parts of a cell."""
+
+    prefix: str
+    body: str
+    suffix: str
+    negative: bool
+    sign: tuple[str, bool]
+
+
+def _shape(text: str) -> _Shape | None:
+    found = SHAPE.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    if found is None:
+        return None
+    brackets, first, second = found["open"], found["first"], found["second"]
+    if (brackets is None) != (found["close"] is None) or bool(brackets) + bool(first) + bool(second) > 1:
+        return None
+    mark = first or second
+    sign = ("", True) if brackets else ("-" if mark in (None, "+") else mark, second is None)
+    negative = brackets is not None or (mark is not None and mark in MINUS)
+    return _Shape(found["prefix"] or "", found["body"], found["suffix"] or "", negative, sign)
+
+
+def _body(thousands: str, decimal: str, *, strict: bool) -> re.Pattern[str]:
+    """The digits of a number; `strict`: thousands are set apart wherever there are any."""
+    mark, point = re.escape(thousands), re.escape(decimal)
+    whole = r"0|[1-9]\d*"
+    if thousands:
+        whole = rf"0|[1-9]\d{{0,2}}(?:{mark}\d{{3}})+|[1-9]\d{'{0,2}' if strict else '*'}"
+    return re.compile(rf"(?:{whole})(?:{point}\d+)?|{point}\d+")
+
+
+def _usual(texts: Iterable[str]) -> str | None:
+    often = Counter(texts).most_common(1)
+    return often[0][0] if often else None
+
+
+def notation_of(example: str) -> Notation | None:
+    """The notation in which `example` is one thousand two hundred thirty-four and a half; None where there is none."""
+    shape = _shape(example)
+    found = None if shape is None else re.fullmatch(r"1(\D?)234([.,])5", shape.body)
+    if shape is None or found is None or found[1] == found[2] or (found[1] and found[1] not in MARKS):
+        return None
+    return Notation(shape.prefix, shape.suffix, found[1], found[2], *shape.sign)
+
+
+def readings(texts: Sequence[str], decimal: str) -> list[Notation]:
+    """The notations in which different texts, not all of them plain numbers, are numbers: none where some are not, two
+    where they can be read in two ways. `decimal`: the mark before the decimals of the table."""
+    shapes = [_shape(text) for text in texts]
+    known = [shape for shape in shapes if shape is not None]
+    around = {(shape.prefix.strip(), shape.suffix.strip()) for shape in known}
+    if len(known) < len(texts) or len(around) != 1:
+        return []
+    [(prefix, suffix)] = around
+    bodies = [shape.body for shape in known]
+    fits = _fits(bodies, decimal)
+    if len(fits) > 1:
+        fits = _likelier(bodies, fits, decimal, money=prefix in MONEY or suffix in MONEY)
+    if len(fits) == 1 and not prefix and not suffix and not _numbers_alone(bodies, *fits[0], decimal):
+        return []
+    return [Notation(prefix, suffix, thousands, point).styled(texts) for thousands, point in fits]
+
+
+def may_be_numbers(texts: Iterable[str]) -> bool:
+    """Whether each of some texts has the shape of a number, whatever its marks mean."""
+    return all(_shape(text) is not None for text in texts)
+
+
+def _fits(bodies: Sequence[str], decimal: str) -> list[tuple[str, str]]:
+    """The marks (thousands, decimal) by which all bodies are numbers, those alone that make a difference."""
+    used = [mark for mark in MARKS if any(mark in body for body in bodies)]
+    found: dict[tuple[str, ...], tuple[str, str]] = {}
+    for thousands in ("", *used):
+        for point in (decimal, "," if decimal == "." else "."):
+            if point == thousands or not all(map(_body(thousands, point, strict=True).fullmatch, bodies)):
+                continue
+            values = tuple(body.replace(thousands, "").replace(point, ".") for body in bodies)
+            found.setdefault(values, (thousands, point))
+    return list(found.values())
+
+
+def _numbers_alone(bodies: Sequence[str], thousands: str, point: str, decimal: str) -> bool:
+    """Whether digits with nothing around them are numbers: codes in groups of three (`732 829 320`) have all the same
+    length, and choices (`1,3`) one digit on each side."""
+    if thousands:
+        return any(point in body for body in bodies) or len({sum(map(str.isdigit, body)) for body in bodies}) > 1
+    return point == decimal or any(max(map(len, body.split(point))) > 1 for body in bodies)
+
+
+def _likelier(
+    bodies: Sequence[str], fits: list[tuple[str, str]], decimal: str, *, money: bool
+) -> list[tuple[str, str]]:
+    """Of two ways to read every mark with three digits after it, the one for which there are reasons; else both."""
+    apart = [fit for fit in fits if fit[0]]
+    together = [fit for fit in fits if not fit[0]]
+    if decimal == ",":  # which the user said
+        return [fit for fit in fits if fit[1] == decimal][:1] or fits
+    if money:
+        return apart[:1] or fits
+    mark = apart[0][0] if apart else ""
+    small = [body for body in bodies if mark not in body and body.strip("0")]
+    if len(bodies) - len(small) >= FEWEST and small and mark == ",":
+        return apart[:1]
+    return together if mark == "." else fits
+
+
+def spelling_of(texts: Sequence[str], counts: Sequence[int]) -> Spelling | None:
+    """How plain numbers are written, each in so many cells; None where there is none."""
+    if not texts:
+        return None
+    repeats = np.array(counts, np.int64)
+    decimals = np.repeat([len(text.partition(".")[2]) for text in texts], repeats)
+    significant = np.repeat([sum(map(str.isdigit, text)) for text in texts], repeats)
+    few = len(decimals) // 20
+    usual, enough = (int(np.sort(some)[-few - 1]) for some in (decimals, significant))
+    return Spelling(int(decimals.min()), int(decimals.max()), usual, min(enough, 17))
