@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
@@ -114,6 +113,7 @@ class Cells:
     def __init__(self, table: CellSource, name: str) -> None:
         self.name, self.label, self.in_memory, self._table = name, table.label, table.in_memory, table
         self.decimal = table.decimal
+        self._read: dict[Notation, Cells] = {}
 
     @property
     def missing(self) -> Bools:
@@ -196,7 +196,9 @@ class Cells:
 
     def read_as(self, notation: Notation) -> Cells:
         """These cells, which are texts, as numbers in a notation; what is written otherwise is no number."""
-        return _Notated(self._table, self.name, notation)
+        if notation not in self._read:
+            self._read[notation] = _Notated(self._table, self.name, notation)
+        return self._read[notation]
 
 
 @final
@@ -236,14 +238,19 @@ class _Notated(Cells):
     def __init__(self, table: CellSource, name: str, notation: Notation) -> None:
         super().__init__(table, name)
         self.notation = notation
-        texts, self._places = self.distinct
-        self._plain = [notation.plain(text) for text in texts]
+        texts, places = self.distinct
+        digits = [notation.plain(text) for text in texts]
+        values = np.array([math.nan if text is None else float(text) for text in digits] + [math.nan])
+        found = values[places]  # -1, of a missing cell, is the last one
+        self._numbers = Numbers(found, np.isfinite(found), np.zeros(len(found), bool))
+        counts = np.bincount(places[places >= 0], minlength=len(texts)).tolist()
+        held = [(text, count) for text, count in zip(digits, counts, strict=True) if text is not None and count]
+        self._spelling = spelling_of([text for text, _ in held], [count for _, count in held])
 
-    @cached_property
+    @property
     def numbers(self) -> Numbers:
-        values = np.array([math.nan if text is None else float(text) for text in self._plain] + [math.nan])
-        found = values[self._places]  # -1, of a missing cell, is the last one
-        return Numbers(found, np.isfinite(found), np.zeros(len(found), bool))
+        """The cells as numbers in the notation."""
+        return self._numbers
 
     @property
     def typed(self) -> bool:
@@ -257,9 +264,8 @@ class _Notated(Cells):
 
     @property
     def spelling(self) -> Spelling | None:
-        counts = np.bincount(self._places[self._places >= 0], minlength=len(self._plain)).tolist()
-        held = [(text, count) for text, count in zip(self._plain, counts, strict=True) if text is not None and count]
-        return spelling_of([text for text, _ in held], [count for _, count in held])
+        """How the digits of the numbers are written."""
+        return self._spelling
 
 
 class Asked(NamedTuple):

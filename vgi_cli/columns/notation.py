@@ -72,19 +72,24 @@ class Notation:
         return self.dress(EXAMPLE)
 
     @cached_property
-    def _body(self) -> re.Pattern[str]:
-        return _body(self.thousands, self.decimal, strict=False)
+    def _cell(self) -> re.Pattern[str]:
+        blank, sign = f"[{BLANKS}]?", f"[+{MINUS}]"
+        prefix, suffix = re.escape(self.prefix.strip()), re.escape(self.suffix.strip())
+        before, after = prefix + blank * bool(prefix), blank * bool(suffix) + suffix
+        body = _body(self.thousands, self.decimal, strict=False)
+        return re.compile(rf"(\()?({sign})?{before}({sign})?({body}){after}(\))?")
 
     def plain(self, text: str) -> str | None:
         """The number of a cell as it is written elsewhere (`-1234.50`); None where it is none in this notation.
         Thousands may stand together, and the blanks around a unit are free."""
-        shape = _shape(text)
-        if shape is None or (shape.prefix.strip(), shape.suffix.strip()) != (self.prefix.strip(), self.suffix.strip()):
+        found = self._cell.fullmatch(text.strip()) if len(text) <= LONGEST else None
+        if found is None:
             return None
-        if self._body.fullmatch(shape.body) is None:
+        opened, first, second, body, closed = found.groups()
+        if (opened is None) != (closed is None) or bool(opened) + bool(first) + bool(second) > 1:
             return None
-        digits = shape.body.replace(self.thousands, "") if self.thousands else shape.body
-        return "-" * shape.negative + digits.replace(self.decimal, ".")
+        digits = body.replace(self.thousands, "") if self.thousands else body
+        return "-" * bool(opened or (first or second or "+") in MINUS) + digits.replace(self.decimal, ".")
 
     def dress(self, text: str) -> str:
         """A number `-1234.50` in this notation."""
@@ -102,7 +107,9 @@ class Notation:
 
     def styled(self, texts: Iterable[str]) -> Notation:
         """The same with negative numbers, and the blanks around a unit, as most of some cells have them."""
-        shapes = [shape for shape in map(_shape, texts) if shape is not None]
+        return self._as_in([shape for shape in map(_shape, texts) if shape is not None])
+
+    def _as_in(self, shapes: Sequence[_Shape]) -> Notation:
         signs = Counter(shape.sign for shape in shapes if shape.negative)
         sign, outside = signs.most_common(1)[0][0] if signs else ("-", True)
         prefix = _usual(shape.prefix for shape in shapes if shape.prefix.strip() == self.prefix.strip())
@@ -140,13 +147,13 @@ def _shape(text: str) -> _Shape | None:
     return _Shape(found["prefix"] or "", found["body"], found["suffix"] or "", negative, sign)
 
 
-def _body(thousands: str, decimal: str, *, strict: bool) -> re.Pattern[str]:
+def _body(thousands: str, decimal: str, *, strict: bool) -> str:
     """The digits of a number; `strict`: thousands are set apart wherever there are any."""
     mark, point = re.escape(thousands), re.escape(decimal)
     whole = r"0|[1-9]\d*"
     if thousands:
         whole = rf"0|[1-9]\d{{0,2}}(?:{mark}\d{{3}})+|[1-9]\d{'{0,2}' if strict else '*'}"
-    return re.compile(rf"(?:{whole})(?:{point}\d+)?|{point}\d+")
+    return rf"(?:{whole})(?:{point}\d+)?|{point}\d+"
 
 
 def _usual(texts: Iterable[str]) -> str | None:
@@ -178,7 +185,7 @@ def readings(texts: Sequence[str], decimal: str) -> list[Notation]:
         fits = _likelier(bodies, fits, decimal, money=prefix in MONEY or suffix in MONEY)
     if len(fits) == 1 and not prefix and not suffix and not _numbers_alone(bodies, *fits[0], decimal):
         return []
-    return [Notation(prefix, suffix, thousands, point).styled(texts) for thousands, point in fits]
+    return [Notation(prefix, suffix, thousands, point)._as_in(known) for thousands, point in fits]
 
 
 def may_be_numbers(texts: Iterable[str]) -> bool:
@@ -192,7 +199,8 @@ def _fits(bodies: Sequence[str], decimal: str) -> list[tuple[str, str]]:
     found: dict[tuple[str, ...], tuple[str, str]] = {}
     for thousands in ("", *used):
         for point in (decimal, "," if decimal == "." else "."):
-            if point == thousands or not all(map(_body(thousands, point, strict=True).fullmatch, bodies)):
+            body = re.compile(_body(thousands, point, strict=True))
+            if point == thousands or not all(map(body.fullmatch, bodies)):
                 continue
             values = tuple(body.replace(thousands, "").replace(point, ".") for body in bodies)
             found.setdefault(values, (thousands, point))

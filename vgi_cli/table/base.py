@@ -50,6 +50,7 @@ class Table(CellSource, ABC):
         self._blank: dict[str, Bools] = {}
         self._forgotten: dict[str, Bools] = {}
         self._numbers: dict[str, Numbers] = {}
+        self._looked_at: dict[str, Cells] = {}
 
     def place(self, name: str) -> int:
         """Position of a column. InputError with the nearest name when there is none."""
@@ -60,7 +61,9 @@ class Table(CellSource, ABC):
 
     def column(self, name: str) -> Cells:
         """The cells of a column, as a kind looks at them."""
-        return Cells(self, name)
+        if name not in self._looked_at:
+            self._looked_at[name] = Cells(self, name)
+        return self._looked_at[name]
 
     def missing(self, name: str) -> Bools:
         """[N] bool, True where the cell is absent: empty, a missing token, null, NaN, or hidden by the mask."""
@@ -86,6 +89,7 @@ class Table(CellSource, ABC):
         self._forgotten[name] = self.forgotten(name) | which
         self._absent[name] = self.missing(name) | which
         self._numbers.pop(name, None)
+        self._looked_at.pop(name, None)
 
     def hiding(self, cells: Mapping[str, Bools]) -> Self:
         """The same table with some more cells [N] of columns missing, as if a mask hid them; this one stays as it is.
@@ -96,7 +100,7 @@ class Table(CellSource, ABC):
             hidden[:, self.place(name)] |= which
         other.hidden = hidden
         other.sha256 = hashlib.sha256(self.sha256.encode() + np.packbits(hidden).tobytes()).hexdigest()
-        other._absent, other._numbers, other._forgotten = {}, {}, {}
+        other._absent, other._numbers, other._forgotten, other._looked_at = {}, {}, {}, {}
         other._blank = dict(self._blank)
         for name, which in self._forgotten.items():
             other.forget(name, which)

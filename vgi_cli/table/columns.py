@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from vgi_cli.columns.base import Distinct
+from vgi_cli.columns.base import Cells, Distinct
 from vgi_cli.columns.numerals import Bools, Ints, Moments, Numbers, Spelling
 from vgi_cli.errors import UsageError
 from vgi_cli.table.base import Table
@@ -127,6 +127,10 @@ class TableInFiles(Table):
         return CsvTable(csv, self.origin, [(0, self.label, 0, 0)], (), decimal=self.decimal)
 
     # --- what a table says of its columns ---
+
+    def column(self, name: str) -> Cells:
+        """The cells of a column; what is read of them is kept by nobody."""
+        return Cells(self, name)
 
     def missing(self, name: str) -> Bools:
         absent = self._column(name).missing(name)
