@@ -63,7 +63,7 @@ ALLOWED: dict[str, set[str]] = {
 ALLOWED["commands"] = ALLOWED["fitting"] | {"fitting", "pooling", "reports"}
 ALLOWED["api"] = ALLOWED["commands"] | {"commands"}
 ALLOWED["estimators"] = ALLOWED["api"]
-ALLOWED["__init__"] = {"api", "estimators", "registry.plugins", "version"}
+ALLOWED["__init__"] = {"api", "errors", "estimators", "registry.plugins", "version"}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 

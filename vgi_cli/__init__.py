@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from vgi_cli import errors
 from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ __all__ = [
     "Run",
     "__version__",
     "check",
+    "errors",
     "evaluate",
     "finetune",
     "fit",

@@ -89,12 +89,15 @@ class FailIfMissed(VgiError):
     exit_code = 3
 
 
-class Interrupted(VgiError):
-    """Stopped by a signal after saving (exit code 130 for SIGINT, 143 for SIGTERM)."""
+class Interrupted(KeyboardInterrupt):
+    """Stopped by a signal after saving (exit code 130 for SIGINT, 143 for SIGTERM). As with any KeyboardInterrupt,
+    `except Exception` does not catch it: neither a loop over fits nor a compiler goes on as if a step had failed."""
 
     def __init__(self, message: str, exit_code: int, hint: str | None = None) -> None:
-        super().__init__(message, hint)
+        super().__init__(message)
+        self.message = message
         self.exit_code = exit_code
+        self.hint = hint
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

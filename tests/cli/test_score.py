@@ -101,6 +101,17 @@ def test_estimates_are_told_from_exact_values(tmp_path: Path, monkeypatch: pytes
         run.score(frame, time_limit=100)
 
 
+@pytest.mark.slow
+def test_a_row_with_an_id_has_its_estimate_wherever_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(likelihood, "Budget", lambda **changes: SMALL._replace(**changes))
+    frame = table(40)
+    run = vgi_cli.fit(frame, model="flow", id="key", set=TINY, epochs=1, out=tmp_path / "run", threads=1)
+    scores, again = run.score(frame), run.score(frame[::-1])
+    ours, theirs = (one["loglik"].to_numpy() for one in (scores, again[::-1]))
+    assert (scores["estimator"] == "annealed").any()
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)  # products of other batches: float32
+
+
 @pytest.mark.parametrize(
     ("flags", "error", "hint"),
     [

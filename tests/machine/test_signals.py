@@ -21,6 +21,40 @@ def test_a_signal_stops_at_once_where_nothing_is_lost(number: int, code: int) ->
     assert signal.getsignal(number) == before
 
 
+def test_a_signal_while_loops_are_compiled_is_no_failure_of_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    numba = pytest.importorskip("numba")
+    from vgi_cli.maths import kernels
+
+    tried = []
+
+    def njit(*_: object, **__: object) -> object:
+        tried.append(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the signal was taken for a failure")
+
+    monkeypatch.setattr(numba, "njit", njit)
+    with pytest.raises(Interrupted, match="stopped by SIGTERM"), watch_signals():
+        kernels.compiled_keep()
+    assert len(tried) == 1
+
+
+def test_a_loop_over_fits_does_not_go_on() -> None:
+    rounds = []
+
+    def loop() -> None:
+        for number in range(3):
+            try:
+                with watch_signals():
+                    rounds.append(number)
+                    os.kill(os.getpid(), signal.SIGINT)
+            except Exception:
+                continue
+
+    with pytest.raises(KeyboardInterrupt):
+        loop()
+    assert rounds == [0]
+
+
 def test_a_deferred_signal_is_noted_and_a_second_one_stops() -> None:
     with watch_signals() as stop, stop.deferred():
         os.kill(os.getpid(), signal.SIGTERM)

@@ -24,7 +24,7 @@ from vgi_cli.cli import completion, help
 from vgi_cli.cli.commands import COMMANDS
 from vgi_cli.cli.console import Console, is_terminal
 from vgi_cli.cli.visible import shown_stdout
-from vgi_cli.errors import UsageError, VgiError, closest, nearest
+from vgi_cli.errors import Interrupted, UsageError, VgiError, closest, nearest
 from vgi_cli.machine.launch import Launch, launched
 from vgi_cli.version import __version__, said
 
@@ -63,6 +63,28 @@ class _Panels(typer.core.TyperGroup):
                 formatter.write_dl([(f"{name:<{width}}", text) for name, text in panel.items()])
 
 
+class _Stopped(Exception):
+    """A command was stopped by a signal."""
+
+    def __init__(self, by: Interrupted) -> None:
+        super().__init__(by.message)
+        self.by = by
+
+
+def _signals_passed(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command, with what a signal raises in a form that typer does not take for Ctrl-C: the exit code and the
+    words of a KeyboardInterrupt would be its own."""
+
+    @functools.wraps(command)
+    def passed(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except Interrupted as stopped:
+            raise _Stopped(stopped) from stopped
+
+    return passed
+
+
 @functools.cache
 def build_app(terminal: bool) -> Callable[..., Any]:
     """The commands, as something to be called. Off a terminal the help is plain unwrapped text."""
@@ -90,7 +112,7 @@ def build_app(terminal: bool) -> Callable[..., Any]:
             )
             app.add_typer(groups[group], name=group, context_settings=settings)
         parent = groups[group] if group else app
-        parent.command(name, help=command.help, epilog=command.epilog)(command.function(path))
+        parent.command(name, help=command.help, epilog=command.epilog)(_signals_passed(command.function(path)))
     return typer.main.get_command(app)
 
 
@@ -122,7 +144,8 @@ def _main(argv: Sequence[str] | None, started: float | None) -> int:
             if result == 130:  # typer's word for an interrupt
                 console.error("stopped by SIGINT")
             return result if isinstance(result, int) else 0
-    except VgiError as error:
+    except (VgiError, _Stopped) as caught:
+        error = caught.by if isinstance(caught, _Stopped) else caught
         if debug:
             console.trace()
         launch = _launch()

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from vgi_cli.errors import Interrupted, UsageError
+from vgi_cli.errors import UsageError
 from vgi_cli.fast import SWITCH, numba_version, triton_version
 
 ROOM = 128 << 20
@@ -79,8 +79,6 @@ def on_gpu() -> OnGpu:
 
         x = torch.zeros(1, device="cuda")
         gpu_kernels.values(x, x.new_zeros(5, 1), 1.0, False)
-    except Interrupted:
-        raise
     except Exception as error:  # of whatever kind: Triton's own, of the linker, of the driver
         said = str(error).strip().splitlines() or [type(error).__name__]
         return OnGpu(None, f"triton cannot compile them: {said[-1]}")  # before it, where in the code

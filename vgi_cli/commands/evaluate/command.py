@@ -27,6 +27,7 @@ from vgi_cli.commands.evaluate.likelihood import (
 )
 from vgi_cli.commands.evaluate.score import RowScores, row_scores
 from vgi_cli.commands.evaluate.truth_model import Truth, load_truth
+from vgi_cli.commands.evaluate.truth_table import require_same_rows
 from vgi_cli.commands.finetune import inside_of, require_conditionals
 from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings
 from vgi_cli.commands.memory import require_files, require_memory
@@ -99,7 +100,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
         known = None if request.truth_model is None else load_truth(Path(request.truth_model), fitted, reporter)
         reporter.plan([READING, *_stages(fitted, request)])
         with reporter.stage(READING):
-            table, truth = _tables(fitted, request)
+            table, truth = _tables(fitted, request, reporter)
         unseen = table_settings(request, fitted.recipe.table).unseen
         match(table, fitted.schema, reporter, fate="left out of the likelihood", unseen=unseen)
         request.refuse_outputs()
@@ -239,7 +240,7 @@ def _say_rows(scored: Scored, N: int, seed: int, wanted: Wanted, end: EarlyEnd, 
     return [line]
 
 
-def _tables(fitted: FittedTable, request: EvaluateRequest) -> tuple[Table, Table | None]:
+def _tables(fitted: FittedTable, request: EvaluateRequest, reporter: Reporter) -> tuple[Table, Table | None]:
     """The table to evaluate and, where imputations can be scored, the complete one."""
     table, truth = request.table, request.truth_table
     reading = table_settings(request, fitted.recipe.table)
@@ -260,12 +261,9 @@ def _tables(fitted: FittedTable, request: EvaluateRequest) -> tuple[Table, Table
         elif mask is not None:
             truth = read(request.said("data"), None, reading)
     if truth is not None:
-        if truth.N != table.N:
-            raise InputError(
-                f"--truth: {truth.label} has {truth.N} rows, {table.label} has {table.N}",
-                "the truth is the same table with its holes filled, row by row",
-            )
         check(truth, fitted.schema, unseen="carry")
+        if (line := require_same_rows(table, truth, fitted.schema)) is not None:
+            reporter.warn(line)
     return table, truth
 
 

@@ -138,6 +138,8 @@ def log_likelihood(
     count = DEQUANTISATION_DRAWS if rounded else 1
     shares = log_share(table, fitted.schema)
     by_cells = RowKeys(fitted.schema, by_content=True, counted=False).of(table) if request.by_content else None
+    by_id = bool(fitted.schema.ids) and set(fitted.schema.ids) <= set(table.names)
+    own = RowKeys(fitted.schema).of(table) if by_id else torch.arange(N)
     with reporter.stage(ENCODING, "draws" if rounded else "", until) as stage:
 
         def encoded(number: int) -> Rows:
@@ -170,7 +172,7 @@ def log_likelihood(
         def watch(rows: int) -> Progress:
             return giving_up(over, lambda share: stage((done + share * rows) / (n + budget.simulated), done, n))
 
-        keys = mix64((order if by_cells is None else by_cells[order]).to(device))
+        keys = mix64((own if by_cells is None else by_cells)[order].to(device))
         alone = budget._replace(simulated=0)
         annealer = prepared(model, proposals, draws[0].x, budget, seed) if estimated else None
         for some in _pieces(n, estimated):

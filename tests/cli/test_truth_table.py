@@ -1,0 +1,56 @@
+"""`vgi evaluate --truth`: the complete table has the same rows in the same order, or the command says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.test_refusals import FA, refused
+from tests.program import Vgi
+
+N = 60
+EVALUATE = ("evaluate", "--checkpoint", "run", "t.csv", "--truth")
+
+
+@pytest.fixture
+def full(vgi: Vgi) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=N).round(2)
+    full = pd.DataFrame({"key": [f"k{i:02}" for i in range(N)], "a": x, "b": (x + rng.normal(size=N)).round(2)})
+    holes = full.copy()
+    holes.loc[::5, "b"] = np.nan
+    holes.to_csv("t.csv", index=False)
+    assert vgi("fit", "t.csv", *FA, "--id", "key", "--out", "run").code == 0
+    return full
+
+
+def test_ids_that_differ_are_refused(vgi: Vgi, full: pd.DataFrame) -> None:
+    full[::-1].to_csv("reversed.csv", index=False)
+    error, hint = refused(vgi, *EVALUATE, "reversed.csv")
+    assert "--truth: 'key' is 'k00' in row 1 (line 2) of t.csv, but 'k59' there in reversed.csv" in error
+    assert "row by row: sort both by 'key'" in hint
+    full.to_csv("same.csv", index=False)
+    done = vgi(*EVALUATE, "same.csv")
+    assert done.code == 0 and "differ" not in done.err
+
+
+def test_other_rows_without_ids_are_refused(vgi: Vgi, full: pd.DataFrame) -> None:
+    full[::-1].drop(columns="key").to_csv("reversed.csv", index=False)
+    error, hint = refused(vgi, *EVALUATE, "reversed.csv")
+    assert "--truth: reversed.csv has other observed cells in 60 of 60 rows, first column 'a', row 1 (line 2)" in error
+    assert "the truth is the same table" in hint
+    full[:50].to_csv("short.csv", index=False)
+    assert "--truth: short.csv has 50 rows, t.csv has 60" in refused(vgi, *EVALUATE, "short.csv")[0]
+    assert not list(Path("run").glob("evaluations*"))
+
+
+def test_a_few_other_cells_are_said(vgi: Vgi, full: pd.DataFrame) -> None:
+    full.loc[3, "a"] = 77.5
+    full.to_csv("other.csv", index=False)
+    done = vgi(*EVALUATE, "other.csv", "-q")
+    assert done.code == 0
+    assert "1 observed cell differs in the truth, in 1 of 60 rows, first column 'a', row 4 (line 5)" in done.err
+    assert "'77.5' in the truth" in done.err
