@@ -287,6 +287,23 @@ class TestRefusals:
         write_imputed(table, schema, DRAWS, layout="files", out=tmp_path / "o.csv", force=True)
         assert taken.read_bytes().decode() == TEXT.replace("2,\r", "2,4\r")
 
+    def test_links_are_followed_and_count_as_there(self, table: Table, schema: Schema, tmp_path: Path) -> None:
+        real, link = save(tmp_path, "real.csv", "old"), tmp_path / "link.csv"
+        link.symlink_to(real)
+        write_imputed(table, schema, DRAWS, layout="long", out=link, force=True)
+        assert link.is_symlink() and b".imp" in real.read_bytes()
+        real.unlink()
+        message = f"{link} exists | `--force` overwrites it; `-o` names another"
+        assert self.refused(table, out=link, layout="long") == message
+        write_imputed(table, schema, DRAWS, layout="long", out=link, force=True)
+        assert link.is_symlink() and b".imp" in real.read_bytes()
+
+    @pytest.mark.parametrize("layout", ["files", "long"])
+    @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1"])
+    def test_devices_are_never_replaced(self, table: Table, name: str, layout: str) -> None:
+        message = self.refused(table, out=Path(name), layout=layout, force=True)
+        assert "is no file that could be replaced | name another one; `-` is standard output" in message
+
     def test_folders(self, table: Table, tmp_path: Path) -> None:
         message = f"{tmp_path} is a folder | name a file"
         assert self.refused(table, out=tmp_path, layout="long", force=True) == message

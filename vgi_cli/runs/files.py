@@ -42,7 +42,9 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace or create a file: whoever opens `path` sees the old bytes or the new ones, never a part."""
+    """Replace or create a file (of a link the file that it leads to): whoever opens `path` sees the old bytes or the
+    new ones, never a part."""
+    path = Path(os.path.realpath(path))
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write_synced(aside, data)

@@ -196,7 +196,8 @@ def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> 
                 shutil.rmtree(out / PENDING, ignore_errors=True)
         return Claim(out, older[0] if older else None, created, older[1:])
     except FileExistsError:
-        raise UsageError(f"--out: '{out}' exists", "another command has just taken it") from None
+        hint = "it is a link to nothing: remove it" if out.is_symlink() else "another command has just taken it"
+        raise UsageError(f"--out: '{out}' exists", hint) from None
     except OSError as error:
         raise RunError(f"cannot create '{out}': {error.strerror}", "choose another folder with --out") from None
 

@@ -97,14 +97,21 @@ def output_paths(
 
 
 def refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
-    """UsageError when an output exists (unless forced) or is a folder."""
+    """UsageError when an output exists (unless forced; a link counts, also one to nothing), is a folder, or lies among
+    the devices of the system."""
     for path in paths:
         if path.is_dir():
             raise UsageError(f"{path} is a folder", "name a file")
-        if path.exists() and not path.is_file():
-            raise UsageError(f"{path} is no file that could be replaced", "name another one")
-        if path.exists() and not force:
+        if (path.exists() and not path.is_file()) or _is_device(path):
+            raise UsageError(f"{path} is no file that could be replaced", "name another one; `-` is standard output")
+        if os.path.lexists(path) and not force:
             raise UsageError(f"{path} exists", "`--force` overwrites it; `-o` names another")
+
+
+def _is_device(path: Path) -> bool:
+    """Whether a path is one of devices or of processes: a link there (`/dev/stdout`) may end in an ordinary file."""
+    parts = path.absolute().parts[1:3]
+    return parts[:1] == ("proc",) or (parts[:1] == ("dev",) and parts[1:] != ("shm",))
 
 
 def refuse_sources(paths: Sequence[Path], sources: Sequence[str], what: str) -> None:
@@ -129,19 +136,21 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
 
 
 def write_whole(paths: Sequence[Path], contents: Iterable[Iterable[bytes]], *, force: bool) -> None:
-    """Write every file, piece by piece, aside and sync it; only when all are written rename them into place.
+    """Write every file, piece by piece, aside and sync it; only when all are written rename them into place. Of a link
+    the file that it leads to is written, and the link stays.
 
     Raises UsageError before anything is written when an output exists and is not forced, VgiError when the disk or the
     permissions fail; then nothing is left behind.
     """
     refuse_existing(paths, force=force)
+    links, paths = paths, [Path(os.path.realpath(path)) for path in paths]
     aside = [p.with_name(f".{p.name}.{os.getpid()}.tmp") for p in paths]
     path = paths[0]
     try:
         for path, part, pieces in zip(paths, aside, contents, strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_pieces(part, pieces)
-        refuse_existing(paths, force=force)  # whoever made one of them meanwhile keeps it
+        refuse_existing(links, force=force)  # whoever made one of them meanwhile keeps it
         for path, part in zip(paths, aside, strict=True):
             os.replace(part, path)
         for folder in {p.parent for p in paths}:
