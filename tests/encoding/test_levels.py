@@ -116,9 +116,14 @@ def test_what_is_carried_is_said_with_its_limit_and_the_flag() -> None:
 def test_levels_that_may_mean_missing_are_named() -> None:
     _, notes = inferred(["a", "b", "?"] * 10)
     assert "'?' (10 cells) is a level of column 'x': `--na-values 'x=?'` if it means missing" in notes
-    for word in ("n/a", "na", "NAN", "none"):  # N/A, NA, NaN and None are missing by themselves
+    for word in ("na", "NAN", "none"):  # n/a, NA, NaN and None are missing by themselves
         _, notes = inferred(["a", "b", word] * 10)
         assert f"'{word}' (10 cells) is a level of column 'x': `--na-values x={word}` if it means missing" in notes
+    _, notes = inferred(["a", "b", "?", "refused", "unknown"] * 8)
+    assert (
+        "'?' (8 cells), 'refused' (8 cells), 'unknown' (8 cells) are levels of column 'x': `--na-values '?' "
+        "--na-values x=refused --na-values x=unknown` if they mean missing"
+    ) in notes
     _, notes = inferred([1, 7, 13, 99] * 8)
     assert "'99' (8 cells) is a level of column 'x': `--na-values x=99` if it means missing" in notes
 

@@ -251,7 +251,9 @@ class TestKept:
         before = draws.copy()
         keep_relations(draws, true, missing, schema)
         assert np.array_equal(draws[1], before[1])
-        assert np.allclose(draws[0, :, 0], 1000 * true[:, 2] + 50, atol=0.011)  # the nearest that is
+        away = draws[0, :, 0] - 1000 * true[:, 2]
+        assert np.abs(away).max() <= 50.011  # wherever it lay between two of them, not at an end
+        assert np.abs(away).mean() < 40
 
     def test_cells_that_cannot_go_together_stay_as_they_were_drawn(self) -> None:
         observed = self.true.copy()
@@ -580,6 +582,32 @@ class TestJson:
         assert old in text[place:]
         with pytest.raises(RunError, match=r"schema\.json: damaged \(.*relation"):
             Schema.from_json(text[:place] + text[place:].replace(old, new, 1))
+
+
+def test_a_moment_lies_on_its_day_whenever_records_are_made() -> None:
+    rng = np.random.default_rng(0)
+    hours = rng.uniform(6.5, 20, N)  # when a day begins, the records do not say
+    day = np.datetime64("2023-03-01") + rng.integers(0, 90, N)
+    created = day.astype("datetime64[m]") + np.round(60 * hours).astype("timedelta64[m]")
+    frame = pd.DataFrame({"created": created.astype("datetime64[ms]"), "day": day, "x": rng.normal(size=N)})
+    frame["day"] = [one.astype(object) for one in day]
+    schema = schema_of(frame)
+    [relation] = schema.relations
+    assert relation.names == ("day", "created") and relation.rounded
+    true = codes_in(frame, schema)
+    missing = np.zeros(true.shape, bool)
+    missing[:, 0] = True
+    draws = np.repeat(true[None], 3, 0)
+    draws[:, :, 0] = rng.uniform(true[:, 0].min(), true[:, 0].max(), (3, N))
+    draws[0, :, 0] = true[:, 0] - hours * 3600  # midnight is the first moment of a day
+    before = draws.copy()
+    assert keep_relations(draws, true, missing, schema) == 0
+    moments = schema.encoded[0]
+    for draw, old in zip(draws, before, strict=True):
+        texts = moments.spell(moments.held(draw[:, 0]), None)
+        assert [text[:10] for text in texts] == [str(one) for one in day]
+        apart = (draw[:, 0] - old[:, 0]) % 86_400  # and keeps its time of day, to the minute
+        assert np.minimum(apart, 86_400 - apart).max() <= 60
 
 
 def test_fills_of_a_run_keep_to_them(tmp_path: Path) -> None:

@@ -96,18 +96,18 @@ def test_each_column_has_its_own_reason_and_its_own_tokens(tmp_path: Path) -> No
     dates = [f"{i % 28 + 1:02}.0{i % 9 + 1}.2021" for i in range(N)]
     staff = [str(i * 7 % 31 + i) for i in range(N)]
     for cells, row in ((dates, 3), (staff, 9)):
-        cells[row], cells[row + 8] = "n/a", "-"
+        cells[row], cells[row + 8] = "n.a.", "-"
     staff[20:25] = ["-"] * 5
     percent = [f"{i},5 %" for i in range(N)]
     percent[5] = "k.A."
     found = infer_schema(table(tmp_path, ",", a=staff, b=dates, c=percent))[1]
     assert (
-        "column 'a' is carried as text, not modelled: 82% of its cells are numbers, but also 'n/a' in row 10 (line 11) "
-        "and 6 more cells: `--na-values - --na-values n/a` if they mean missing"
+        "column 'a' is carried as text, not modelled: 82% of its cells are numbers, but also 'n.a.' in row 10 (line "
+        "11) and 6 more cells: `--na-values - --na-values n.a.` if they mean missing"
     ) in found
     assert (
-        "column 'b' is carried: 95% of its cells are dates ('%d.%m.%Y'), but also 'n/a' in row 4 (line 5) and 1 more "
-        "cell: `--na-values - --na-values n/a` if they mean missing"
+        "column 'b' is carried: 95% of its cells are dates ('%d.%m.%Y'), but also 'n.a.' in row 4 (line 5) and 1 more "
+        "cell: `--na-values - --na-values n.a.` if they mean missing"
     ) in found
     assert (
         "column 'c' is carried as text, not modelled: its cells are numbers, written as 1234,5 %, but also 'k.A.' in "

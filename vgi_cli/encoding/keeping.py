@@ -229,8 +229,8 @@ def _order(cells: _Cells) -> list[int]:
 
 def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True) -> tuple[Floats, Bools]:
     """What the other cells of values [m, n, columns] say of the one at `place` [m, n], and whether its column admits
-    it. Of a cell whose rounded sum is known the nearest value to the one that it has. `guessed`: whether limits count
-    that are guesses from the values which were observed."""
+    it. Of a cell whose rounded sum is known the value that it has, moved to where it has to lie. `guessed`: whether
+    limits count that are guesses from the values which were observed."""
     relation, column, first = cells.relation, cells.columns[place], values[..., 0]
     if relation.how == "levels":
         codes = coded(relation)
@@ -251,8 +251,18 @@ def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True
     low, high = np.minimum(*ends), np.maximum(*ends)
     between = _Between(low, high, noise)
     value, able = _within(column, computed, between, guessed=guessed)
-    nearest, as_well = _within(column, np.clip(values[..., place], low, high), between, guessed=guessed)
+    nearest, as_well = _within(column, _brought(values[..., place], low, high), between, guessed=guessed)
     return np.where(as_well, nearest, value), able | as_well
+
+
+def _brought(values: Floats, low: Floats, high: Floats) -> Floats:
+    """Values from low to high: those beyond are moved by whole widths, so that they lie there as the others do (a
+    moment of another day keeps its time), and not at the ends."""
+    width = high - low
+    with np.errstate(invalid="ignore", divide="ignore"):
+        moved = low + np.mod(values - low, width)
+    inside = (values >= low) & (values <= high)
+    return np.where(inside | ~np.isfinite(moved), np.clip(values, low, high), moved)
 
 
 class _Between(NamedTuple):

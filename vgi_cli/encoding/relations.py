@@ -4,10 +4,15 @@ them)."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.clock import DAY
+from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.relations import PARTS_OF_ONE, Relation
@@ -36,6 +41,8 @@ MOST_TIES = 0.25
 """Share of the rows in which what is rounded may lie half way between two values, where the others say neither."""
 CLOSE = 1.5
 """Of half a digit, what least squares may leave at most where other weights are looked for."""
+SLOW = 1e-2
+"""By this share a day of moments may be longer than a day of dates, where it is taken for the same."""
 MOST_ROWS = 2_000
 """Rows by which weights are found, evenly spread; all rows are asked whether what is found holds."""
 
@@ -114,13 +121,32 @@ def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Rela
                 return None
             its = some[:, [names.index(name) for name in relation.names]]  # in more rows, where it does without some
             its = its[~np.isnan(its).any(1)]
-            return None if departing(relation, its, digit).any() else relation  # also where it is divided by 0
+            ways = [_of_its_day(relation, columns), relation]
+            return next((one for one in ways if not departing(one, its, digit).any()), None)  # e.g. divided by 0
 
     for places in _by_weight(codes, one.how == "product"):
         relation = found(places)
         if relation is not None:
             return _fewer(relation, places, found)
     return None
+
+
+def _of_its_day(relation: Relation, columns: Mapping[str, ModelledColumn]) -> Relation:
+    """The same, where a date follows from a datetime: as if its day began at midnight. The moments of some rows leave
+    open when it does, by hours where all are of the daytime."""
+    own = [columns[name] for name in relation.names]
+    if len(own) != 2 or not relation.rounded or not all(isinstance(column, Moment) for column in own):
+        return relation
+    day, moment = (cast(Moment, column).clock for column in own)
+    local = moment.zone in (None, "UTC") and "%z" not in moment.format
+    if (day.what, day.unit, moment.what) != ("date", "D", "datetime") or not local or day.step > 1:
+        return relation
+    if abs(relation.weights[1] * DAY + 1) > SLOW:
+        return relation
+    began = moment.origin / moment.per / DAY - day.origin  # days from the first date to the first moment
+    half_step = 0.5 * moment.step / moment.per / DAY  # no moment is nearer to the next midnight
+    constant = began - 0.5 + half_step
+    return replace(relation, weights=(1.0, -1 / DAY), constant=constant)
 
 
 def _fewer(relation: Relation, places: Sequence[int], found: Callable[[Sequence[int]], Relation | None]) -> Relation:

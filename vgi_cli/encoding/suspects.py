@@ -8,29 +8,31 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from vgi_cli.columns.base import Column
+from vgi_cli.columns.base import Carried, Column
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Floats, plain
+from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import (
-    COMMA,
+    Alarm,
     are,
     capped,
     first_cell,
+    folded,
     kind_flag,
     made_missing,
     named,
     typed,
 )
-from vgi_cli.encoding.texts import UNKNOWN, text_doubts, thousands
+from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, scales_of_words, spelled_alike
+from vgi_cli.encoding.texts import text_doubts, thousands
 from vgi_cli.encoding.totals import totals
 from vgi_cli.table.base import Table
 
@@ -38,14 +40,14 @@ FEWEST = 10
 """Fewest other values beside which one can be far away, and fewest from which a column is learnt."""
 MOST_KEYED, SO_MANY = 1_000_000, 2
 """Rows up to which it is looked whether their ids repeat, and how many rows with the same ones are many."""
+SO_ALIKE, UNEVEN = 3.0, 0.3
+"""Rows of a group, on average, from which on a text that is carried may name groups, and the standard deviation of
+their sizes as a share of the mean up to which it does."""
 FEWEST_ROWS = 20
 """Fewest rows that a column can be said to number."""
 NINES_AWAY, CODE_AWAY, ONE_AWAY = 0.5, 3.0, 100.0
 """How far from the other values, in units of their range, is far: for 99, -999 and the like that occur more than once;
 for other values that do; for a value that occurs once."""
-NINES = re.compile(r"-?9{2,}")
-NEGATIVE = re.compile(r"-(?:[1-9]|77+|88+|99+|9[678])")
-"""Codes of surveys for cells without an answer: -1, -9, -77, -88, -99, -97."""
 FEWEST_CODED, SO_OFTEN, SO_LARGE = 3, 3.0, 4.0
 """A negative value may be such a code where so many cells hold it, and it is far away as 99 is, or so many times the
 cells of a usual value hold it and the largest value is so many times its size."""
@@ -57,6 +59,13 @@ MOST_GROUPS = 20
 """Levels of a column that may tell where another one applies."""
 KEY = re.compile(r"(?:(?:^|[\W_])(?i:id|key|code|nr|no|number)|[a-z](?:ID|Id|Key|Code|Nr|No|Number))$")
 """What the name of a key ends with: `id`, `patient_id`, `PatientID`, but not `humid`."""
+CODE = re.compile(
+    r"(?i)(?:^|[\W_])(?:zip|zip_?code|post_?code|postal_?code|plz|phone|telephone|tel|mobile|fax|ssn|iban|isbn|ean|upc|sku"
+    r"|cust_?no|customer_?(?:no|number)|account_?(?:no|number))(?:$|[\W_])"
+)
+"""Names of codes that are written with digits."""
+FEWEST_DATES = 10
+"""Fewest different numbers that are all dates not by chance."""
 SCALE = (3, 10)
 """Fewest and most whole numbers of a scale."""
 MOST_CODES = 3
@@ -67,8 +76,10 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
     """One line for each doubt. `said`: columns whose kind the user named."""
     unnamed = [column for column in schema.columns if column.role == "data" and column.name not in said]
     doubts = thousands(table, unnamed) + text_doubts(table, unnamed)
-    doubts += capped(_missing_levels(table, schema)) + _scales(table, unnamed) + _unordered(table, unnamed)
-    keys = _counters(table, schema, said) + _keys(table, schema, said)
+    doubts += missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
+    doubts += _scales(table, unnamed) + scales_of_words(unnamed) + _unordered(table, unnamed)
+    keys = _counters(table, schema, said) + _keys(table, schema, said) + _codes(table, schema, said)
+    keys += _dates(table, schema, said) + _inexact(table, schema)
     return (
         doubts
         + totals(table, schema)
@@ -78,25 +89,6 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         + _skipped(table, schema)
         + _far_away(table, schema)
     )
-
-
-def _missing_levels(table: Table, schema: Schema) -> list[str]:
-    """Levels that may stand for missing cells."""
-    lines = []
-    for column in schema.encoded:
-        levels = column.levels if isinstance(column, Levelled) else ()
-        negative = [level for level in levels if level.startswith("-")]
-        others = [level for level in levels if level not in negative]
-        coded = len(others) > 1 and all(map(COMMA.fullmatch, others)) and all(map(NEGATIVE.fullmatch, negative))
-        for code, level in enumerate(levels):
-            if level.casefold() in UNKNOWN or NINES.fullmatch(level) or (coded and level in negative):
-                count = int((column.codes(table.column(column.name)) == code).sum())
-                if count:
-                    lines.append(
-                        f"'{level}' ({count} cell{'s' * (count != 1)}) is a level of column '{column.name}': "
-                        f"{made_missing(table.column(column.name), level)} if it means missing"
-                    )
-    return lines
 
 
 def _scales(table: Table, columns: Sequence[Column]) -> list[str]:
@@ -149,6 +141,8 @@ def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
 def repeated(table: Table, schema: Schema) -> list[str]:
     """A line where rows share their ids: visits of one patient, say."""
     ids = [table.column(name) for name in schema.ids if name in table.names]
+    if not schema.ids:
+        return folded([(name, line) for name, line in _groups(table, schema)])
     if not ids or not FEWEST_ROWS <= table.N <= MOST_KEYED or not all(cells.levelled for cells in ids):
         return []
     keys = len(np.unique(np.stack([cells.distinct[1] for cells in ids], 1), axis=0))
@@ -159,6 +153,28 @@ def repeated(table: Table, schema: Schema) -> list[str]:
         "have in common is not modelled, each is filled as if by itself; a table with one row for each and its cells "
         "side by side keeps it"
     ]
+
+
+def _groups(table: Table, schema: Schema) -> list[tuple[str, str]]:
+    """Texts that are carried and name groups of rows of nearly one size: visits of patients, years of countries."""
+    lines = []
+    for column in schema.columns:
+        cells = table.column(column.name)
+        if not isinstance(column, Carried) or column.role != "data" or not (cells.textual and cells.levelled):
+            continue
+        counts = np.bincount(cells.distinct.places[cells.distinct.places >= 0])
+        counts = counts[counts > 0]
+        if len(counts) >= FEWEST_ROWS and counts.mean() >= SO_ALIKE and counts.std() <= UNEVEN * counts.mean():
+            groups = f"names {len(counts):,} groups of {counts.mean():.3g} rows each on average"
+            lines.append(
+                (
+                    column.name,
+                    f"column '{column.name}' {groups}: what rows of one group have in common is not modelled, each is "
+                    f"filled as if by itself (`{typed('--id', column.name)}` if it is a key); a table with one row for "
+                    "each group and its cells side by side keeps it",
+                )
+            )
+    return lines
 
 
 def _keys(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
@@ -187,6 +203,60 @@ def _scarce(table: Table, schema: Schema) -> list[str]:
         return []
     have = "has" if len(names) == 1 else "have"
     return [f"{named('column', names)} {have} fewer than {FEWEST} values: the fills rest on very little"]
+
+
+def _codes(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
+    """Columns of whole numbers that have the name of a code: postcodes, telephone numbers."""
+    lines = []
+    for column in schema.encoded:
+        if isinstance(column, Number) and column.whole and column.name not in said and CODE.search(column.name):
+            values = column.codes(table.column(column.name))
+            if len(np.unique(values[np.isfinite(values)])) >= FEWEST_ROWS:
+                rule = f"`{kind_flag(column.name, 'carry')}` or `{typed('--exclude', column.name)}` if it is one"
+                what = "has the name of a code, and is modelled as a quantity"
+                lines.append((column.name, f"column '{column.name}' {what}: {rule}"))
+    return folded(lines)
+
+
+def _dates(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
+    """Columns of whole numbers that are all dates or months, and are modelled as quantities."""
+    lines = []
+    for column in schema.encoded:
+        if not isinstance(column, Number) or not column.whole or column.name in said or column.notation is not None:
+            continue
+        values = column.codes(table.column(column.name))
+        values = np.unique(values[np.isfinite(values)])
+        what = _calendar(values) if len(values) >= FEWEST_DATES else None
+        if what is not None:
+            cells = f"all cells of column '{column.name}' are {what} like {plain(float(values[0]))}"
+            flag = f"`{kind_flag(column.name, 'date:%Y%m%d')}`"
+            if what == "months":
+                flag = f"`{kind_flag(column.name, 'carry')}`, or write them as dates,"
+            lines.append((column.name, f"{cells}, modelled as quantities: fills may be none. {flag} if they are"))
+    return [Alarm(line) for line in folded(lines)]
+
+
+def _calendar(values: Floats) -> str | None:
+    """Whether different whole numbers are all dates (20190131) or months (201901); None where they are not."""
+    if (values >= 1_900_01_01).all() and (values <= 2_100_12_31).all():
+        month, day = values // 100 % 100, values % 100
+        return "dates" if ((month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)).all() else None
+    if (values >= 1_900_01).all() and (values <= 2_100_12).all():
+        month = values % 100
+        several = len(np.unique(values // 100)) > 1
+        return "months" if several and ((month >= 1) & (month <= 12)).all() else None
+    return None
+
+
+def _inexact(table: Table, schema: Schema) -> list[str]:
+    """Columns of whole numbers too large for float64."""
+    lines = []
+    for column in schema.encoded:
+        if isinstance(column, Number) and column.whole and max(abs(column.low), abs(column.high)) >= EXACT:
+            what = "holds whole numbers beyond 2^53 (9,007,199,254,740,992), which are read to some 16 digits"
+            flag = typed("--exclude", column.name)
+            lines.append((column.name, f"column '{column.name}' {what}: `{flag}` if they are ids"))
+    return folded(lines)
 
 
 class _Far(NamedTuple):
@@ -219,11 +289,32 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
             else:
                 names, count = codes.setdefault((text, what), ([], 0))
                 codes[text, what] = ([*names, column.name], count + far.cells)
+    for (text, what), (names, count) in codes.items():
+        also = _also_below(table, schema, text, codes) if what == BELOW else {}
+        codes[text, what] = ([*names, *(name for name in also if name not in names)], count + sum(also.values()))
     lines = [
         f"{text} ({count} cells) is {what} of {named('column', names)}: {_flags(table, names, text)}"
         for (text, what), (names, count) in codes.items()
     ]
     return lines + capped(slips)
+
+
+def _also_below(
+    table: Table, schema: Schema, text: str, codes: Mapping[tuple[str, str], tuple[list[str], int]]
+) -> dict[str, int]:
+    """Further columns in which a code is negative, unlike all other values but codes of the same table: in how many
+    cells. In one column that has few of them it might be a value; beside another one it is no chance."""
+    known = {float(code.replace(table.decimal, ".")) for code, what in codes if what == BELOW}
+    value = float(text.replace(table.decimal, "."))
+    named = {name for what, (names, _) in codes.items() for name in names if what == (text, BELOW)}
+    found = {}
+    for column in schema.encoded:
+        if isinstance(column, Number) and column.notation is None and column.name not in named:
+            values = column.codes(table.column(column.name))
+            below = values[np.isfinite(values) & (values < 0)]
+            if (below == value).any() and set(np.unique(below).tolist()) <= known:
+                found[column.name] = int((below == value).sum())
+    return found
 
 
 def _flags(table: Table, names: list[str], text: str) -> str:

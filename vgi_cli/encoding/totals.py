@@ -21,6 +21,8 @@ LAST = 3
 """Rows with a cell, from the last one up, that are looked at."""
 NEAR, FEWEST_ROWS, FEWEST_SUMS = 0.001, 10, 2
 """How near to a sum, as a share of it, is nearly the sum, of how many rows at least, and in how many columns."""
+SURE = 3.0
+"""Standard deviations of the sum of missing cells by which it may be off."""
 
 
 def totals(table: Table, schema: Schema) -> list[str]:
@@ -62,7 +64,16 @@ def _sums(table: Table, schema: Schema, row: int) -> str | None:
         values = column.codes(table.column(column.name))
         above = values[:row][np.isfinite(values[:row])]
         if np.isfinite(values[row]) and len(above) >= FEWEST_ROWS:
-            total = above.sum()
-            if abs(values[row]) > np.abs(above).max() and abs(values[row] - total) <= NEAR * abs(total):
+            holes = row - len(above)  # what they hold is part of the total
+            with np.errstate(over="ignore", invalid="ignore"):
+                total, unsure = (
+                    above.sum() + holes * above.mean(),
+                    SURE * above.std() * np.sqrt(holes) if holes else 0.0,
+                )
+            if (
+                np.isfinite(unsure)
+                and abs(values[row]) > np.abs(above).max()
+                and abs(values[row] - total) <= NEAR * abs(total) + unsure
+            ):
                 names.append(column.name)
     return f"the sums of {named('column', names)}" if len(names) >= FEWEST_SUMS else None

@@ -19,7 +19,9 @@ from vgi_cli.columns.numerals import EXACT, NO_DECIMALS, NUMBER, Bools, Floats, 
 
 PADDED = r"^[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 INFINITE = r"(?i)^[+-]?inf(inity)?$"
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
+"""What spreadsheets write where a formula failed."""
+MISSING = ("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", *ERRORS)
 """What always stands for a missing cell in CSV, blanks around it aside."""
 
 

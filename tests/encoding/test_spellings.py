@@ -1,0 +1,143 @@
+"""Lines about what the texts of levels say, and about whole numbers that are none: dates, codes, ids beyond 2^53."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from tests.table.helpers import from_text
+from vgi_cli.columns.ordinal import Ordinal
+from vgi_cli.columns.wording import Alarm
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.spellings import in_order
+from vgi_cli.table.base import Table
+
+N = 60
+OTHER = [f"{value:.3f}" for value in np.random.default_rng(0).normal(size=N)]
+
+
+def table(**columns: list[object]) -> Table:
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([*columns, "other"])
+    writer.writerows(zip(*columns.values(), OTHER, strict=True))
+    return from_text(out.getvalue())
+
+
+def notes(**columns: list[object]) -> list[str]:
+    return infer_schema(table(**columns))[1]
+
+
+@pytest.mark.parametrize("word", ["n/a", "<NA>", "#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"])
+def test_failed_formulas_are_missing(word: str) -> None:
+    of = table(x=[word if i % 5 == 0 else i for i in range(N)])
+    assert of.missing("x").sum() == N / 5
+    assert infer_schema(of)[0].columns[0].kind == "integer"
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ["Strongly disagree", "Disagree", "Neutral", "Agree", "Strongly agree"],
+        ["low", "medium", "high"],
+        ["Never", "Sometimes", "Often", "Always"],
+        ["18-24", "25-34", "35-44", "45-54", "55-64", "65+"],
+        ["under 18", "18 to 29", "30 to 59", "60 and over"],
+        ["0 - 9 years", "10 - 19 years", "20 - 29 years"],
+        ["< 20,000", "20,000-50,000", "50,000+"],
+        ["S", "M", "L", "XL"],
+    ],
+)
+def test_scales_of_words_and_bands_are_named_in_their_order(order: list[str]) -> None:
+    assert in_order(sorted(order, reverse=True)) == order
+    of = table(x=[order[i % len(order)] for i in range(N)])
+    [line] = [line for line in infer_schema(of)[1] if "look like a scale" in line]
+    flag = line.partition("--column ")[2].partition("`")[0].strip("'").removeprefix("x=")
+    [column] = [column for column in infer_schema(of, kinds={"x": flag})[0].columns if column.name == "x"]
+    assert isinstance(column, Ordinal) and list(column.levels) == order
+    assert not any("look like a scale" in line for line in infer_schema(of, kinds={"x": "categorical"})[1])
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ["red", "green", "blue"],
+        ["low", "high"],
+        ["low", "blue", "high"],
+        ["1-3", "2-5", "6+"],
+        ["3", "5", "7"],
+        ["1-2", "x"],
+    ],
+)
+def test_other_levels_have_no_order(levels: list[str]) -> None:
+    assert in_order(levels) is None
+
+
+def test_several_spellings_of_a_level_are_said() -> None:
+    cells = ["Male", "male", "Female", "F", "MALE", "N.Y.", "NY"]
+    assert (
+        "column 'x' has levels that look like one in several spellings: 'MALE', 'Male', 'male'; 'N.Y.', 'NY'; each is "
+        "a level of its own until the table spells them alike"
+    ) in notes(x=[cells[i % len(cells)] for i in range(N)])
+    assert not any("spellings" in line for line in notes(x=["1", "01", "1-1"] * 20))
+    assert not any("spellings" in line for line in notes(x=["a", "b", "c"] * 20))
+
+
+def test_dates_and_months_written_as_numbers_are_an_alarm() -> None:
+    days = [f"2019{i % 12 + 1:02}{i % 28 + 1:02}" for i in range(N)]
+    months = [f"{2015 + i // 12}{i % 12 + 1:02}" for i in range(N)]
+    found = notes(d=days, m=months)
+    dates = (
+        "all cells of column 'd' are dates like 20190101, modelled as quantities: fills may be none. "
+        "`--column d=date:%Y%m%d` if they are"
+    )
+    period = (
+        "all cells of column 'm' are months like 201501, modelled as quantities: fills may be none. "
+        "`--column m=carry`, or write them as dates, if they are"
+    )
+    assert all(any(line == said and isinstance(line, Alarm) for line in found) for said in (dates, period))
+    assert infer_schema(table(d=days), kinds={"d": "date:%Y%m%d"})[0].columns[0].kind == "date"
+    for kinds in ({"d": "integer"}, {"d": "date:%Y%m%d"}):
+        assert not any("are dates like" in line for line in infer_schema(table(d=days), kinds=kinds)[1])
+    assert not any("like" in line for line in notes(d=[20_190_000 + 137 * i for i in range(N)]))
+
+
+def test_names_of_codes_and_numbers_beyond_float64_are_said() -> None:
+    found = notes(zip_code=[10_000 + 321 * i for i in range(N)], big=[9_007_199_254_740_993 + 2 * i for i in range(N)])
+    assert (
+        "column 'zip_code' has the name of a code, and is modelled as a quantity: `--column zip_code=carry` or "
+        "`--exclude zip_code` if it is one"
+    ) in found
+    assert any("column 'big' holds whole numbers beyond 2^53" in line for line in found)
+    assert not any("name of a code" in line for line in notes(zipper=[10_000 + 321 * i for i in range(N)]))
+
+
+def test_texts_that_name_groups_of_rows_are_said() -> None:
+    of = table(person=[f"p{i // 3}" for i in range(N)], size=[1.5 * (i // 3) + i / 7 for i in range(N)])
+    line = "column 'person' names 20 groups of 3 rows each on average: what rows of one group have in common is not"
+    assert any(note.startswith(line) and "`--id person` if it is a key" in note for note in infer_schema(of)[1])
+    assert not any("groups of" in note for note in infer_schema(of, exclude=["person"])[1])
+    uneven = [f"p{min(i, 19) if i < 40 else 0}" for i in range(N)]
+    assert not any("groups of" in note for note in notes(person=uneven))
+
+
+def test_a_code_of_one_column_is_named_in_all_that_hold_it() -> None:
+    rng = np.random.default_rng(0)
+    ages = [-1 if i % 4 == 0 else int(v) for i, v in enumerate(rng.integers(18, 80, N))]
+    kids = [-1 if i % 15 == 3 else int(v) for i, v in enumerate(rng.integers(0, 4, N))]
+    debts = [int(v) for v in rng.integers(-5, 9, N)]
+    [line] = [line for line in notes(age=ages, kids=kids, debt=debts) if line.startswith("-1 (")]
+    assert line.startswith("-1 (19 cells) is negative, unlike all other values of columns 'age', 'kids':")
+
+
+def test_a_line_of_totals_is_known_though_cells_are_missing() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(1, 9, N - 1), rng.integers(4, 30, N - 1)
+    cells = [["" if rng.random() < 0.15 else int(v) for v in values] + [int(values.sum())] for values in (x, y)]
+    found = infer_schema(table(x=cells[0], y=cells[1]))[1]
+    assert "row 60 (line 61) looks like a line of totals (the sums of columns 'x', 'y'): delete it" in found
+    tall = [["" if rng.random() < 0.15 else int(v) for v in values] + [3 * int(values.sum())] for values in (x, y)]
+    assert not any("totals" in line for line in infer_schema(table(x=tall[0], y=tall[1]))[1])

@@ -1,0 +1,151 @@
+"""What the texts of levels say beside which level a cell is: that there is no value, the same in several spellings, or
+a place on a scale of words or bands."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from vgi_cli.columns.base import Cells, Column
+from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.wording import (
+    COMMA,
+    MOST_TOKENS,
+    REPLACED,
+    SHOWN,
+    folded,
+    kind_flag,
+    made_missing,
+    token_flags,
+)
+from vgi_cli.encoding.texts import UNKNOWN
+from vgi_cli.table.base import Table
+
+NINES = re.compile(r"-?9{2,}")
+NEGATIVE = re.compile(r"-(?:[1-9]|77+|88+|99+|9[678])")
+"""Codes of surveys for cells without an answer: -1, -9, -77, -88, -99, -97."""
+SCALES = (
+    "strongly disagree, disagree, somewhat disagree, slightly disagree, neither agree nor disagree, neutral, "
+    "undecided, slightly agree, somewhat agree, agree, strongly agree",
+    "very dissatisfied, dissatisfied, somewhat dissatisfied, neither satisfied nor dissatisfied, neutral, "
+    "somewhat satisfied, satisfied, very satisfied",
+    "never, almost never, rarely, seldom, occasionally, sometimes, regularly, often, frequently, usually, very often, "
+    "almost always, always",
+    "very unlikely, unlikely, neutral, likely, very likely",
+    "not at all, slightly, a little, somewhat, moderately, quite, very, very much, extremely",
+    "very poor, poor, fair, average, good, very good, excellent",
+    "very bad, bad, neutral, good, very good",
+    "none, very low, low, medium, moderate, high, very high",
+    "none, mild, moderate, severe, very severe",
+    "xxs, xs, s, m, l, xl, xxl",
+    "very small, small, medium, large, very large",
+    "young, middle, middle-aged, old",
+    "daily, weekly, monthly, quarterly, yearly",
+    "monday, tuesday, wednesday, thursday, friday, saturday, sunday",
+)
+"""Words of scales from one end to the other; of a column any three of one scale."""
+FEWEST, FEWEST_BANDS = 3, 3
+BAND = re.compile(
+    r"(?P<below><|≤|<=|under |below |up to |less than )?\s*[$€£]?(?P<low>\d+(?:[.,]\d+)*)\s*[kKmM]?"
+    r"(?:\s*(?:-|–|—|to|bis|\.\.)\s*[$€£]?(?P<high>\d+(?:[.,]\d+)*)\s*[kKmM]?)?(?P<above>\s*\+|\s*and over| or more)?"
+    r"(?:\s*(?:years?|yrs?|jahre))?",
+    re.IGNORECASE,
+)
+"""A band of numbers: `18-24`, `65+`, `under 18`, `50 to 59 years`."""
+
+
+def missing_levels(table: Table, columns: Sequence[Column]) -> list[str]:
+    """Columns with levels that may stand for missing cells."""
+    lines = []
+    for column in columns:
+        levels = column.levels if isinstance(column, Levelled) else ()
+        negative = [level for level in levels if level.startswith("-")]
+        others = [level for level in levels if level not in negative]
+        coded = len(others) > 1 and all(map(COMMA.fullmatch, others)) and all(map(NEGATIVE.fullmatch, negative))
+        found: dict[str, int] = {}
+        for code, level in enumerate(levels):
+            if level.casefold() in UNKNOWN or NINES.fullmatch(level) or (coded and level in negative):
+                assert isinstance(column, Levelled)
+                count = int((column.codes(table.column(column.name)) == code).sum())
+                found |= {level: count} if count else {}
+        if found:
+            lines.append((column.name, _unanswered(table.column(column.name), found)))
+    return folded(lines)
+
+
+def _unanswered(cells: Cells, found: dict[str, int]) -> str:
+    said = [f"'{level}' ({count} cell{'s' * (count != 1)})" for level, count in found.items()]
+    if len(said) == 1:
+        flag = made_missing(cells, next(iter(found)))
+        return f"{said[0]} is a level of column '{cells.name}': {flag} if it means missing"
+    more = f" and {len(said) - MOST_TOKENS} more" if len(said) > MOST_TOKENS else ""
+    how = REPLACED if cells.in_memory else f"`{token_flags(cells.name, found)}`"
+    return f"{', '.join(said[:MOST_TOKENS])}{more} are levels of column '{cells.name}': {how} if they mean missing"
+
+
+def spelled_alike(columns: Sequence[Column]) -> list[str]:
+    """Columns some of whose levels differ in capitals, blanks and points alone."""
+    lines = []
+    for column in columns:
+        if not isinstance(column, Levelled):
+            continue
+        groups: dict[str, list[str]] = {}
+        for level in column.levels:
+            groups.setdefault(re.sub(r"[\s._-]+", "", level.casefold()), []).append(level)
+        alike = [levels for key, levels in groups.items() if key and len(levels) > 1 and not key.isdigit()]
+        if alike:
+            shown = "; ".join(", ".join(f"'{level}'" for level in levels) for levels in alike[:SHOWN])
+            more = f"; and {len(alike) - SHOWN} more" if len(alike) > SHOWN else ""
+            what = f"column '{column.name}' has levels that look like one in several spellings: {shown}{more}"
+            lines.append((column.name, f"{what}; each is a level of its own until the table spells them alike"))
+    return folded(lines)
+
+
+def scales_of_words(columns: Sequence[Column]) -> list[str]:
+    """Columns whose levels have an order that their texts say, and are modelled without one."""
+    lines = []
+    for column in columns:
+        if isinstance(column, Levelled) and not column.ordered and column.kind == "categorical":
+            order = in_order(column.levels)
+            if order is not None:
+                flag = kind_flag(column.name, f"ordinal:{','.join(map(_listed, order))}")
+                lines.append(
+                    (column.name, f"the levels of column '{column.name}' look like a scale: `{flag}` if it is")
+                )
+    return folded(lines)
+
+
+def _listed(level: str) -> str:
+    """A level in a list with commas between them."""
+    return f'"{level}"' if "," in level else level
+
+
+def in_order(levels: Sequence[str]) -> list[str] | None:
+    """Levels in the order that their texts say: words of one scale, or bands of numbers that do not overlap; None where
+    they say none."""
+    words = {level: re.sub(r"\s+", " ", level.strip().casefold()) for level in levels}
+    for scale in SCALES:
+        places = {word: place for place, word in enumerate(scale.split(", "))}
+        if len(levels) >= FEWEST and all(word in places for word in words.values()):
+            return sorted(levels, key=lambda level: places[words[level]])
+    bands = {level: _band(level) for level in levels}
+    if len(levels) < FEWEST_BANDS or None in bands.values():
+        return None
+    order = sorted((band, level) for level, band in bands.items() if band is not None)
+    apart = all(one[0][1] <= other[0][0] for one, other in itertools.pairwise(order))
+    return [level for _, level in order] if apart else None
+
+
+def _band(level: str) -> tuple[float, float] | None:
+    """The least and the greatest number of a band; None of what is none, numbers alone included."""
+    found = BAND.fullmatch(level.strip())
+    if found is None or not (found["high"] or found["above"] or found["below"]):
+        return None
+    low = float(found["low"].replace(",", ""))
+    if found["below"]:
+        return -np.inf, low
+    high = np.inf if found["above"] else float(found["high"].replace(",", ""))
+    return (low, high) if low <= high else None
