@@ -441,10 +441,29 @@ def test_columns_without_a_value_among_the_rows_are_said() -> None:
     assert "column 'c' is empty in the rows that are fitted: carried, nothing to learn from" in notes
 
 
+@pytest.mark.parametrize(
+    ("lines", "hint"),
+    [
+        (
+            ["kg", *map(str, range(30))],
+            "delete the line, if it holds units or a second header; else `--na-values x=kg`",
+        ),
+        ([*map(str, range(30)), "Total"], "delete the line, if it holds totals; else `--na-values x=Total`"),
+        ([*map(str, range(30)), "kg"], "`--na-values x=kg` if that means missing"),
+        (["n.a.", *map(str, range(30))], "`--na-values n.a.` if that means missing"),
+    ],
+)
+def test_lines_that_are_no_rows_are_to_be_deleted(lines: list[str], hint: str) -> None:
+    with pytest.raises(InputError) as refused:
+        infer_schema(from_text("x,y\n" + "".join(f"{cell},{i % 4}\n" for i, cell in enumerate(lines))))
+    assert str(refused.value.hint).startswith(hint)
+
+
 def test_all_columns_that_cannot_be_used_are_named_at_once() -> None:
     rows = "".join(f"{i},{i / 2},{i}.5,{i % 3}\n" for i in range(40))
     with pytest.raises(InputError) as refused:
         infer_schema(from_text(f"a,b,c,d\n1,n.d.,2,1\n{rows}3,4,22.1*,1\n3,4,5,inf\n"))
     assert refused.value.message.endswith("'n.d.' in row 1 (line 2); columns 'c', 'd' cannot be used either")
-    assert refused.value.hint is not None and "--na-values b=n.d." in refused.value.hint
+    assert refused.value.hint is not None
+    assert all(f"--na-values {said}" in refused.value.hint for said in ("b=n.d.", "'c=22.1*'", "d=inf"))
     assert str(refused.value) == refused.value.message

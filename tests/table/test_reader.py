@@ -296,6 +296,16 @@ def test_ragged_rows() -> None:
     assert text_refusal("a,b\n1,2\n1\n") == f"standard input: row 2 (line 3) has 1 cell, the header has 2 | {hint}"
 
 
+def test_headers_that_are_unlike_the_rows() -> None:
+    rows = "1,2,\n" * 5
+    assert text_refusal(f"a,b\n{rows}").endswith("| the rows end with ',', the header does not: add one there")
+    rows = "x,y,z\n" + "1,2,3\n" * 12
+    assert text_refusal(f"# made by a program\n{rows}") == (
+        "standard input: row 1 (line 2) has 3 cells, the header has 1 | most rows have 3 cells: are there lines above "
+        "the header? Delete them"
+    )
+
+
 def test_unclosed_quotes() -> None:
     assert text_refusal('a,b\n1,"2\n3,4\n') == (
         'standard input: the quote opened on line 2 is never closed | close it, or double it: ""'

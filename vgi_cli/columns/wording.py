@@ -22,7 +22,14 @@ EVERYWHERE = frozenset({"n/a", "na", "n.a.", "#n/a", "nan", "null", "none", "nil
 REPLACED = "replace such cells by None or NaN"
 """What makes cells of a table in memory missing: flags say how files are read."""
 
-MOST_TOKENS, COUNTED = 4, 10_000
+TOTALS = frozenset(
+    {
+        *("sum", "sums", "total", "totals", "grand total", "overall total", "subtotal"),
+        *("summe", "gesamt", "gesamtsumme", "insgesamt", "zwischensumme", "totale", "somme", "ensemble", "suma"),
+    }
+)
+"""What a line of totals says in a column of texts, in small letters."""
+MOST_TOKENS, COUNTED = 8, 10_000
 """Different texts that a hint makes missing, each by its flag, and cells that are looked at for them."""
 
 WRITTEN = re.compile(
@@ -92,6 +99,11 @@ def token_hint(cells: Cells, which: Bools, fitted: bool = False) -> str:
     row = int(np.flatnonzero(which)[0])
     if cells.numbers.padded[row]:
         return f"a leading zero makes a code, not a number: {carry}"
+    text = str(cells.texts(np.array([row]))[0]).strip()
+    if int(which.sum()) == 1 and text.casefold().rstrip(" :") in TOTALS:
+        return f"delete the line, if it holds totals; else {number_hint(cells, which)}, or {carry}"
+    if int(which.sum()) == 1 and row == 0 and text.replace("/", "").isalpha() and text.casefold() not in EVERYWHERE:
+        return f"delete the line, if it holds units or a second header; else {number_hint(cells, which)}, or {carry}"
     return f"{number_hint(cells, which)}, or {carry}"
 
 

@@ -146,7 +146,9 @@ def _refuse(refused: Mapping[str, InputError]) -> NoReturn:
     error = refused[first]
     if not others:
         raise error
-    raise InputError(f"{error.message}; {named('column', others)} cannot be used either", error.hint) from None
+    hints = [f"'{name}': {one.hint}" for name, one in list(refused.items())[:SHOWN] if one.hint]
+    message = f"{error.message}; {named('column', others)} cannot be used either"
+    raise InputError(message, "; ".join(hints)) from None
 
 
 def _too_many_piles(table: Table, columns: Sequence[Column]) -> list[int]:

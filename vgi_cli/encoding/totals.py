@@ -7,16 +7,9 @@ import numpy as np
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import named
+from vgi_cli.columns.wording import TOTALS, named
 from vgi_cli.table.base import Table
 
-WORDS = frozenset(
-    {
-        *("sum", "sums", "total", "totals", "grand total", "overall total", "subtotal"),
-        *("summe", "gesamt", "gesamtsumme", "insgesamt", "zwischensumme", "totale", "somme", "ensemble", "suma"),
-    }
-)
-"""What a line of totals says in a column of texts, in small letters."""
 LAST = 3
 """Rows with a cell, from the last one up, that are looked at."""
 NEAR, FEWEST_ROWS, FEWEST_SUMS = 0.001, 10, 2
@@ -52,7 +45,7 @@ def _word(table: Table, schema: Schema, row: int) -> str | None:
         if isinstance(column, Number) or not (cells.textual and cells.levelled) or cells.missing[row]:
             continue
         text = str(cells.texts(np.array([row]))[0]).strip()
-        if text.casefold().rstrip(" :") in WORDS and (cells.distinct.places == cells.distinct.places[row]).sum() == 1:
+        if text.casefold().rstrip(" :") in TOTALS and (cells.distinct.places == cells.distinct.places[row]).sum() == 1:
             return f"'{text}' in column '{column.name}'"
     return None
 

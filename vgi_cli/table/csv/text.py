@@ -29,6 +29,8 @@ GUESSES = {";": "';'", "\t": "'\\t'", ",": "','", "|": "'|'"}
 """Delimiters that a one-column file may have been meant to have, as the shell wants them."""
 SAMPLE = 100
 """Rows that are looked at for one of them."""
+MOSTLY = 0.9
+"""From this share of the rows on, it is the header that has the wrong number of cells."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -
         found = int(counts[rows[row]])
         raise InputError(
             f"{label}: row {row + 1} (line {line}) has {_cells(found)}, the header has {width}",
-            f"every row needs {_cells(width)}; a cell that holds {delimiter!r} must be in quotes",
+            _ragged_hint(width, counts[rows], _ends_empty(lines, int(rows[row])), delimiter),
         )
     if len(rows) == 0:
         raise InputError(f"{label}: the file has a header but no rows", "expected at least one row of data")
@@ -116,6 +118,23 @@ def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -
         bounds[:, j + 1] = lines.separators[lines.last[rows] - (width - 1 - j)] + 1
     header = (int(starts[head]), int(ends[head]), int(lines.following[head]))
     return CsvText(text, label, delimiter, names, bounds, lines.following[rows], header, quoted)
+
+
+def _ends_empty(lines: Lines, row: int) -> bool:
+    """Whether nothing follows the last delimiter of a line."""
+    last = int(lines.last[row])
+    return last > 0 and int(lines.separators[last]) == int(lines.separators[last - 1]) + 1
+
+
+def _ragged_hint(width: int, counts: Ints, ends_empty: bool, delimiter: str) -> str:
+    """What to do about rows whose numbers of cells [n] are not the header's; `ends_empty`: whether nothing follows the
+    last delimiter of the first of them."""
+    usual = int(np.bincount(counts).argmax())
+    if usual == width + 1 and ends_empty:
+        return f"the rows end with {delimiter!r}, the header does not: add one there"
+    if usual > width and (counts == usual).mean() >= MOSTLY:
+        return f"most rows have {_cells(usual)}: are there lines above the header? Delete them"
+    return f"every row needs {_cells(width)}; a cell that holds {delimiter!r} must be in quotes"
 
 
 def too_long(label: str, line: int) -> TooLarge:
