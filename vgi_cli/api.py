@@ -55,7 +55,8 @@ from vgi_cli.settings.options import (
     shown_by_help,
 )
 from vgi_cli.table.base import Table
-from vgi_cli.table.frames import columns_frame, from_frame, is_frame
+from vgi_cli.table.frames import ArrowStream, columns_frame, from_frame, is_frame
+from vgi_cli.table.given import as_library, library_of
 from vgi_cli.table.reader import read_table
 
 LAW = "name a run, or a JSON file with the parameters of the law"
@@ -153,8 +154,8 @@ def impute(checkpoint: str | Path | Run, data: Data | None = None, **options: Un
 
     Without `out`: a list of `m` completed tables (one with `point="mean"`, `"median"` or `"mode"`), or with
     `format="long"` one table, all of them below each other with columns `.imp` and `.id`, first the table with its
-    holes as `.imp` 0 (not with `original=False`); pandas DataFrames, or Arrow tables where data is one. With `out`: the
-    files are written as `vgi impute` does, and their paths are returned.
+    holes as `.imp` 0 (not with `original=False`); pandas DataFrames, or Arrow tables or polars DataFrames
+    where data is one. With `out`: the files are written as `vgi impute` does, and their paths are returned.
 
     The same call gives the same fills. Without `id` columns new rows in memory are keyed by their cells and how often
     they came before in the table, so that rows imputed one per call differ; those equal in every cell do not (an `id`,
@@ -165,7 +166,9 @@ def impute(checkpoint: str | Path | Run, data: Data | None = None, **options: Un
     """
     request = _request(ImputeRequest, ImputeOptions, "impute", data, options, checkpoint=checkpoint)
     reporter = _reporter(options)
-    return request.frames(reporter, is_frame(data) == "arrow") if request.out is None else request.carry_out(reporter)
+    if request.out is not None:
+        return request.carry_out(reporter)
+    return _as_given(request.frames(reporter, _in_arrow(data)), data)
 
 
 @shown_by_help(BatchOptions)
@@ -320,22 +323,41 @@ def hide(data: Data, **options: Unpack[HideOptions]) -> Any:
     """
     request = _request(HideRequest, HideOptions, "hide", data, options)
     reporter = _reporter(options)
-    return request.frames(reporter, is_frame(data) == "arrow") if request.out is None else request.carry_out(reporter)
+    return request.frames(reporter, _in_arrow(data)) if request.out is None else request.carry_out(reporter)
 
 
 @shown_by_help(ScoreOptions)
 def score(checkpoint: str | Path | Run, data: Data, **options: Unpack[ScoreOptions]) -> Any:
     """log p(observed cells) of each row of a table: the lowest rows are the least expected.
 
-    A pandas DataFrame, or an Arrow table where data is one, with a line for every row: `row` (from 1), the ids,
-    `observed` (cells), `loglik` (nats, data units; missing where no cell is observed) and `estimator` (`exact`, or how
-    the value was estimated: `annealed`, `iwae`). With `out`: the file is written, and its path is returned.
+    A pandas DataFrame, or an Arrow table or a polars DataFrame where data is one, with a line for every row: `row`
+    (from 1), the ids, `observed` (cells), `loglik` (nats, data units; missing where no cell is observed) and
+    `estimator` (`exact`, or how the value was estimated: `annealed`, `iwae`). With `out`: the file is written, and its
+    path is returned.
     """
     request = _request(ScoreRequest, ScoreOptions, "score", data, options, checkpoint=checkpoint)
     scores = request.carry_out(_reporter(options))
     if scores.interrupted is not None:
         raise scores.interrupted
-    return columns_frame(scores.columns, is_frame(data) == "arrow") if scores.written is None else scores.written
+    if scores.written is not None:
+        return scores.written
+    return _as_given(columns_frame(scores.columns, _in_arrow(data)), data)
+
+
+def _in_arrow(data: Any) -> bool:
+    """Whether tables are made in Arrow for who gave this one."""
+    return is_frame(data) == "arrow" or (is_frame(data) == "" and isinstance(data, ArrowStream))
+
+
+def _as_given(tables: Any, data: Any) -> Any:
+    """Arrow tables, or a list of them, in polars where `data` is."""
+    if library_of(data) != "polars":
+        return tables
+    return (
+        [as_library(one, "polars", None) for one in tables]
+        if isinstance(tables, list)
+        else as_library(tables, "polars", None)
+    )
 
 
 def load(checkpoint: str | Path, plugins: Plugins = ()) -> Run:

@@ -189,6 +189,20 @@ def test_paths_may_come_from_anywhere(tmp_path: Path, frame: pd.DataFrame) -> No
         run.evaluate(frame, truth=np.zeros(3))
 
 
+def test_what_exports_arrow_is_a_table(frame: pd.DataFrame, tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    given = polars.from_pandas(frame)
+    run = vgi_cli.fit(given, out=tmp_path / "run", exclude=["name"], **FIT)
+    filled = run.impute(given, m=2)
+    assert all(isinstance(one, polars.DataFrame) and one.columns == given.columns for one in filled)
+    arrow = vgi_cli.fit(given.to_arrow(), out=tmp_path / "other", exclude=["name"], **FIT).impute(given, m=1)
+    assert arrow[0].equals(filled[0])
+    assert isinstance(run.score(given), polars.DataFrame)
+    with pytest.raises(UsageError, match="got LazyFrame") as refused:
+        vgi_cli.fit(given.lazy(), **FIT)
+    assert ".collect() makes a table of it" in str(refused.value.hint)
+
+
 @pytest.mark.parametrize("data", [np.zeros((3, 2)), pd.Series([1.0]), {"a": [1]}, [1, 2], 5])
 def test_what_is_no_table_is_refused(data: object) -> None:
     with pytest.raises(UsageError, match=f"expected paths, a pandas .* got {type(data).__name__}"):

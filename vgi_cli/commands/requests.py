@@ -586,12 +586,14 @@ def check_rows(rows: int | Literal["all"] | None, example: int) -> None:
 
 def source(data: Data | None, argument: str = "data") -> tuple[Table | None, list[str] | None]:
     """(table in memory, paths): one of them, or neither. UsageError that names the argument where it is neither."""
-    from vgi_cli.table.frames import from_frame, is_frame
+    from vgi_cli.table.frames import ArrowStream, exported, from_frame, is_frame
 
     if data is None:
         return None, None
     if is_frame(data):
         return from_frame(data), None
+    if isinstance(data, ArrowStream) and (arrow := exported(data)) is not None:
+        return from_frame(arrow), None
     if isinstance(data, str | Path):
         return None, [str(data)]
     paths = list(data) if isinstance(data, Iterable) and not isinstance(data, Mapping) else []
@@ -599,5 +601,5 @@ def source(data: Data | None, argument: str = "data") -> tuple[Table | None, lis
         return None, [str(path) for path in paths]
     raise UsageError(
         f"{argument}: expected paths, a pandas DataFrame or an Arrow table, got {type(data).__name__}",
-        "pandas.DataFrame(…) or .to_frame() makes a table of it",
+        "pandas.DataFrame(…), .to_frame() or, of a LazyFrame, .collect() makes a table of it",
     )

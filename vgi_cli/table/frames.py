@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from numbers import Number
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -29,12 +29,45 @@ Frame: TypeAlias = Any
 """A pandas DataFrame or an Arrow table."""
 
 
+@runtime_checkable
+class ArrowStream(Protocol):
+    """What exports its columns as Arrow (polars and others), by the Arrow PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A capsule with a stream of record batches."""
+
+
 def is_frame(data: object) -> Literal["", "pandas", "arrow"]:
     """Whether something is a table in memory, and of which library (pandas is only looked at if it is loaded)."""
     if isinstance(data, pa.Table):
         return "arrow"
     kinds = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__)
     return "pandas" if ("pandas", "DataFrame") in kinds else ""
+
+
+def exported(source: ArrowStream) -> pa.Table | None:
+    """The table of what exports its columns, its texts in the layout that every function of Arrow knows; None of one
+    column alone."""
+    try:
+        return _without_views(pa.table(source))
+    except (TypeError, ValueError):
+        return None
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """The table with its texts in offsets, not in views."""
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        if pa.types.is_string_view(field.type):
+            table = table.set_column(place, field.name, column.cast(pa.large_string()))
+        elif pa.types.is_dictionary(field.type) and pa.types.is_string_view(field.type.value_type):
+            ordered = field.type.ordered
+            chunks = [
+                pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.large_string()), ordered=ordered)
+                for chunk in column.unify_dictionaries().chunks
+            ]
+            table = table.set_column(place, field.name, pa.chunked_array(chunks))
+    return table
 
 
 def from_frame(frame: Frame) -> ParquetTable:

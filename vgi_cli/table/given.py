@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +15,10 @@ from vgi_cli.columns.numerals import Bools, SingleDecimals, at_decimals
 from vgi_cli.errors import InputError, InvalidCells, InvalidInput, InvalidParameter
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import check_names
-from vgi_cli.table.frames import Frame, arrow_of_pandas, from_frame, is_frame
+from vgi_cli.table.frames import ArrowStream, Frame, arrow_of_pandas, exported, from_frame, is_frame
 
 OUTPUTS = ("default", "pandas", "polars")
 """What `set_output` takes."""
-
-
-@runtime_checkable
-class ArrowStream(Protocol):
-    """What exports its columns as Arrow (polars and others), by the Arrow PyCapsule interface."""
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """A capsule with a stream of record batches."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +117,8 @@ def given(X: Any, estimator: str, decimals: Mapping[int, int | None] | None = No
     if is_frame(X) == "pandas":
         _refuse_empty(X.shape)
         source, arrow, named = _from_pandas(X)
-    elif isinstance(X, ArrowStream):
-        source, arrow, named = X, _without_views(pa.table(X)), True
+    elif isinstance(X, ArrowStream) and (stream := exported(X)) is not None:
+        source, arrow, named = X, stream, True
         _refuse_empty(arrow.shape)
     else:
         source, arrow, named = _from_array(X)
@@ -205,22 +197,6 @@ def index_of(X: Any) -> Any:
 def library_of(frame: Any) -> str:
     """The package that a table is of."""
     return is_frame(frame) or type(frame).__module__.partition(".")[0]
-
-
-def _without_views(table: pa.Table) -> pa.Table:
-    """The table with its texts in the layout that every function of Arrow knows."""
-    for place, field in enumerate(table.schema):
-        column = table.column(place)
-        if pa.types.is_string_view(field.type):
-            table = table.set_column(place, field.name, column.cast(pa.large_string()))
-        elif pa.types.is_dictionary(field.type) and pa.types.is_string_view(field.type.value_type):
-            ordered = field.type.ordered
-            chunks = [
-                pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.large_string()), ordered=ordered)
-                for chunk in column.unify_dictionaries().chunks
-            ]
-            table = table.set_column(place, field.name, pa.chunked_array(chunks))
-    return table
 
 
 # --- arrays ---
