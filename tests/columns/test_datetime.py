@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -420,3 +421,16 @@ def test_the_report_says_what_densities_are_per() -> None:
     days = moment([f"{m:%Y-%m-%d}" for m in MOMENTS])
     assert days.noisy and not exact.noisy
     assert list(measures([exact, days])) == ["dequantised", "density_per_second"]
+
+
+@pytest.mark.parametrize("zoned", [False, True])
+def test_moments_with_and_without_a_time_zone_are_not_mixed(zoned: bool) -> None:
+    moments = pd.date_range("2024-01-01", periods=30, freq="7h")
+    frames = [pd.DataFrame({"when": when, "x": range(30)}) for when in (moments, moments.tz_localize("UTC"))]
+    fitted, new = frames[::-1] if zoned else frames
+    schema, _ = infer_schema(from_frame(fitted))
+    has = "in the fit but none here" if zoned else "here but none in the fit"
+    with pytest.raises(InputError, match=f"column 'when' has a time zone {has}, first in '2024-01-01") as refused:
+        check(from_frame(new), schema)
+    assert "`tz_localize` or `tz_convert`" in str(refused.value.hint)
+    assert check(from_frame(fitted), schema)

@@ -212,7 +212,16 @@ class Moment(ModelledColumn):
             return f"column '{self.name}': {what} {are} {where}: fills that depend on it are extrapolated"
 
         strange = ~cells.missing & np.isnan(values)
+        zoned = clock.zone is not None or "%z" in clock.format
+        moments = cells.moments
+        other = moments is not None and moments.what == clock.what == "datetime" and (moments.zone is not None) != zoned
+        has = "a time zone in the fit but none here" if zoned else "a time zone here but none in the fit"
         return [
+            Finding(
+                ~cells.missing & other,
+                lambda what, _: f"column '{self.name}' has {has}, first in {what}",
+                "give the table the column as in the fit: `tz_localize` or `tz_convert` of pandas",
+            ),
             Finding(
                 strange,
                 lambda what, _: f"column '{self.name}' holds {clock.what}s{written} in the fit but here {what}",
