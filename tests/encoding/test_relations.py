@@ -584,6 +584,90 @@ class TestJson:
             Schema.from_json(text[:place] + text[place:].replace(old, new, 1))
 
 
+BANDS = {"18-24": 18, "25-34": 25, "35-64": 35, "65+": 65}
+
+
+def banded(n: int = N, seed: int = 0) -> pd.DataFrame:
+    """Ages with their bands, and days with their quarters, whose names do not sort as their days do."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, n)
+    day = pd.Timestamp("2021-01-15") + pd.to_timedelta(rng.integers(0, 500, n), "D")
+    band = np.array(list(BANDS))[np.searchsorted(list(BANDS.values()), age, side="right") - 1]
+    quarter = [f"Q{(one.month + 2) // 3} {one.year}" for one in day]
+    return pd.DataFrame({"band": band, "age": age, "day": day, "quarter": quarter, "x": rng.normal(size=n).round(2)})
+
+
+class TestBands:
+    """Levels that are intervals of a number."""
+
+    @pytest.mark.parametrize("share", [0.0, 0.3])
+    def test_they_are_found(self, share: float) -> None:
+        schema = schema_of(holed(banded(), share=share))
+        ages, days = schema.relations
+        assert (ages.names, ages.how, ages.codes) == (("band", "age"), "bands", (0, 1, 2, 3))
+        assert all(last < cut <= first for last, cut, first in zip((24, 34, 64), ages.cuts, (25, 35, 65), strict=True))
+        assert days.names == ("quarter", "day") and len(days.cuts) == 5
+        first = min(banded().day[~holed(banded(), share=share).day.isna()]) if share else min(banded().day)
+        starts = [pd.Timestamp(2021, 4, 1), *(pd.Timestamp(2021, m, 1) for m in (7, 10)), pd.Timestamp(2022, 1, 1)]
+        assert list(days.cuts[:4]) == [(one - first).total_seconds() for one in starts]
+        assert "'band' follows from 'age'" in kept_words(schema)[0]
+        assert Schema.from_json(schema.to_json()).relations == schema.relations
+
+    @pytest.mark.parametrize(
+        "spoil",
+        [
+            lambda frame: frame.assign(
+                band=frame.band.where(frame.index != 7, "65+" if frame.age[7] < 65 else "18-24")
+            ),
+            lambda frame: frame.iloc[:12],
+            lambda frame: frame.assign(band=np.where(frame.age % 2 == 0, "even", "odd")),
+            lambda frame: frame.assign(band=np.where(frame.age < 89, "most", "oldest")),  # hardly a row says so
+        ],
+    )
+    def test_what_may_be_chance_is_not(self, spoil: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+        schema = schema_of(spoil(banded().drop(columns=["day", "quarter"])))
+        assert not schema.relations
+
+    @pytest.mark.parametrize("hidden", [(0,), (1,), (0, 1), (2,), (3,), (2, 3), (0, 1, 2, 3)])
+    def test_fills_keep_to_them(self, hidden: tuple[int, ...]) -> None:
+        schema = schema_of(banded())
+        true = codes_in(banded(), schema)
+        rng = np.random.default_rng(1)
+        missing = np.zeros(true.shape, bool)
+        missing[:, hidden] = True
+        draws = np.repeat(true[None], 4, 0)
+        for j in hidden:  # of other rows
+            draws[:, :, j] = rng.permuted(draws[:, :, j], axis=1)
+        before = draws.copy()
+        assert keep_relations(draws, true, missing, schema) == 0
+        assert np.array_equal(draws[:, ~missing], before[:, ~missing])
+        for draw in draws:
+            for relation, places in zip(schema.relations, ((0, 1), (3, 2)), strict=True):
+                assert np.array_equal(relation.said(draw[:, places[1]]), draw[:, places[0]])
+        if hidden == (1,):  # what lies in its band stays as it was drawn
+            inside = schema.relations[0].said(before[..., 1]) == true[:, 0]
+            assert np.array_equal(draws[..., 1][inside], before[..., 1][inside]) and 0.1 < inside.mean() < 0.6
+            assert np.array_equal(draws[..., 1], np.rint(draws[..., 1])) and draws[..., 1].min() >= 18
+
+    def test_new_rows_that_depart_are_counted(self) -> None:
+        schema = schema_of(banded())
+        new = banded(30, seed=5)
+        new.loc[:1, "band"] = ["65+" if age < 65 else "18-24" for age in new.age[:2]]
+        assert departures(from_frame(new), schema) == [2, 0]
+        assert any(
+            "'band' follows from 'age' in every row of the fit; 2 rows" in line
+            for line in check(from_frame(new), schema)
+        )
+
+    def test_damage_is_named(self) -> None:
+        text = schema_of(banded().drop(columns=["day", "quarter"])).to_json()
+        for old, new in (('"cuts": [', '"cuts": [-5e9, '), ('"band",\n    "age"', '"x",\n    "age"')):
+            place = text.index('"relations"')
+            assert old in text[place:]
+            with pytest.raises(RunError, match=r"schema\.json: damaged \(.*relation"):
+                Schema.from_json(text[:place] + text[place:].replace(old, new, 1))
+
+
 def test_a_moment_lies_on_its_day_whenever_records_are_made() -> None:
     rng = np.random.default_rng(0)
     hours = rng.uniform(6.5, 20, N)  # when a day begins, the records do not say

@@ -27,30 +27,49 @@ class Relation:
 
     names     of the columns; the first is the one that the others determine
     how       sum: weights @ cells = constant; product: of the cells, each to the power of its weight, that is the
-              constant; levels: cells go one to one with the levels of the second of two columns
-    weights   one a column, the first one 1; none where cells go one to one
+              constant; levels: cells go one to one with the levels of the second of two columns; bands: levels of
+              the first of two columns are intervals of the second one
+    weights   one a column, the first one 1; of sums and products alone
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
-    codes     of what goes one to one with levels the code by level; None where no row has both
+    codes     of what goes one to one with levels the code by level; None where no row has both. Of bands the level of
+              each, from the least on
+    cuts      the least value of each band but the first, smallest first
     """
 
     _: KW_ONLY
     names: tuple[str, ...]
-    how: Literal["sum", "product", "levels"] = "sum"
+    how: Literal["sum", "product", "levels", "bands"] = "sum"
     weights: tuple[float, ...] = ()
     constant: float = 0.0
     rounded: bool = False
     codes: tuple[float | None, ...] = ()
+    cuts: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.how == "levels":
             used = [code for code in self.codes if code is not None]
             sound = len(self.names) == 2 and not self.weights and not self.rounded and 0 < len(used) == len(set(used))
+        elif self.how == "bands":
+            sound = len(self.names) == 2 and not self.weights and not self.rounded and None not in self.codes
+            sound = sound and len(self.codes) == len(set(self.codes)) == len(self.cuts) + 1 > 1
+            sound = sound and list(self.cuts) == sorted(set(self.cuts))
         else:
             sound = len(self.names) == len(self.weights) >= 2 and self.weights[0] == 1 and not self.codes
             sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
         if not sound or len(set(self.names)) != len(self.names):
             raise ValueError("the relation does not fit its columns")
+
+    @property
+    def coded(self) -> bool:
+        """Whether codes say what the first of two columns is."""
+        return self.how in ("levels", "bands")
+
+    def said(self, second: Floats) -> Floats:
+        """[..] the code of the first column by the second one [..], where codes say it; NaN: they say nothing."""
+        codes = np.array([np.nan if code is None else code for code in self.codes])
+        places = second.astype(int) if self.how == "levels" else np.searchsorted(self.cuts, second, side="right")
+        return np.asarray(codes[places])
 
     def solved(self, values: Floats, place: int, first: Floats) -> Floats:
         """[..] the cell at `place` of a sum or a product, from the others of values [.., columns] and `first` [..] in
@@ -78,6 +97,8 @@ class Relation:
         first, *others = self.names
         if self.how == "levels":
             return f"'{first}' and the levels of '{others[0]}' go one to one"
+        if self.how == "bands":
+            return f"'{first}' follows from '{others[0]}'"
         if self.how == "product":
             return f"'{first}' = {self._product}" + ", rounded" * self.rounded
         if not counted:

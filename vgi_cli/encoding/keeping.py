@@ -143,6 +143,8 @@ def _values(draws: Floats, observed: Floats, missing: Bools, rows: Ints, places:
 def _width(cell: tuple[_Cells, int]) -> float:
     """How far apart the values are that a relation leaves to the cell at a place, in standard deviations."""
     cells, place = cell
+    if cells.relation.how == "bands" and place:
+        return np.inf
     if not cells.half:
         return 0.0
     if place and cells.relation.how == "sum":
@@ -181,7 +183,7 @@ def _settle(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells
         moved = free[:, place] & ~done & able
         values[..., place] = np.where(moved, value, values[..., place])
         done |= moved
-    if cells.relation.how != "levels":
+    if not cells.relation.coded:
         _approach(values, free, done, cells)
     after = np.where(done[..., None], values, before)
     for place, j in enumerate(cells.places):
@@ -219,7 +221,7 @@ def _order(cells: _Cells) -> list[int]:
     """The places of a relation in the order in which their cells are asked to take what is left: what is rounded, or
     a product, before all others; of a sum those that vary most, of a product those with the finest digits."""
     places, columns = range(len(cells.places)), cells.columns
-    if cells.relation.how == "levels":
+    if cells.relation.coded:
         return list(places)
     if cells.relation.how == "product":
         return sorted(places, key=lambda place: (place > 0, half_digit(columns[place]) / columns[place].deviation))
@@ -232,11 +234,13 @@ def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True
     it. Of a cell whose rounded sum is known the value that it has, moved to where it has to lie. `guessed`: whether
     limits count that are guesses from the values which were observed."""
     relation, column, first = cells.relation, cells.columns[place], values[..., 0]
+    if relation.coded and place == 0:
+        code = relation.said(values[..., 1])
+        return code, ~np.isnan(code)
+    if relation.how == "bands":
+        return _in_band(relation, column, values, guessed=guessed)
     if relation.how == "levels":
         codes = coded(relation)
-        if place == 0:
-            code = codes[values[..., 1].astype(int)]
-            return code, ~np.isnan(code)
         away = np.abs(first[..., None] - codes)
         level = np.nanargmin(away, -1)
         return level.astype(np.float64), np.nanmin(away, -1) <= WITHIN * cells.columns[0].deviation
@@ -253,6 +257,26 @@ def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True
     value, able = _within(column, computed, between, guessed=guessed)
     nearest, as_well = _within(column, _brought(values[..., place], low, high), between, guessed=guessed)
     return np.where(as_well, nearest, value), able | as_well
+
+
+def _in_band(relation: Relation, column: ModelledColumn, values: Floats, *, guessed: bool) -> tuple[Floats, Bools]:
+    """The numbers of values [m, n, 2] moved into the bands of their levels, and which of them the column admits
+    there."""
+    number = as_number(column)
+    assert number is not None, "bands are of numbers"
+    cuts = np.array([min(number.low, relation.cuts[0]), *relation.cuts, max(number.high, relation.cuts[-1])])
+    places = np.argsort(np.array(relation.codes, float))
+    level = np.searchsorted(np.array(relation.codes, float)[places], values[..., 0])
+    level = np.minimum(level, len(places) - 1)
+    known = np.isin(values[..., 0], np.array(relation.codes, float))
+    band = places[level]
+    low, high = cuts[band], cuts[band + 1]
+    inside = relation.said(values[..., 1]) == values[..., 0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        moved = np.where(inside, values[..., 1], low + np.mod(values[..., 1] - low, high - low))
+    between = _Between(np.where(inside, -np.inf, low), np.where(inside, np.inf, high), np.zeros_like(low))
+    held, able = _within(column, moved, between, guessed=guessed)
+    return held, able & known & (relation.said(held) == values[..., 0])
 
 
 def _brought(values: Floats, low: Floats, high: Floats) -> Floats:

@@ -57,7 +57,7 @@ class Redundant(NamedTuple):
     name   of the column
     by     the columns that determine it
     how    copy: the same cells; levels: the same levels by other names, or by numbers; line: a linear function of one
-           column; sum: of several; product: of powers of one or several
+           column; sum: of several; product: of powers of one or several; bands: intervals of a number
     exact  whether nothing is left, beyond the rounding of arithmetic
     """
 
@@ -147,7 +147,13 @@ def candidates(table: Table, schema: Schema) -> list[Redundant]:
     """What may be redundant among the modelled columns, and by what; a column may come several times, with what says
     more of it first."""
     columns, codes = schema.encoded, {column.name: codes_of(table, column) for column in schema.encoded}
-    return [*_copies(columns, codes), *_levels(columns, codes), *_sums(columns, codes), *_products(columns, codes)]
+    return [
+        *_copies(columns, codes),
+        *_levels(columns, codes),
+        *_bands(columns, codes),
+        *_sums(columns, codes),
+        *_products(columns, codes),
+    ]
 
 
 def redundant(found: Sequence[Redundant], schema: Schema) -> list[Redundant]:
@@ -158,7 +164,7 @@ def redundant(found: Sequence[Redundant], schema: Schema) -> list[Redundant]:
     for one in found:
         if one.name in kept and not set(kept[one.name].names[1:]) <= set(one.by):
             continue
-        if one.how != "product" or one.name in kept:
+        if one.how not in ("product", "bands") or one.name in kept:
             chosen.setdefault(one.name, one)
     return [chosen[name] for name in schema.modelled if name in chosen]
 
@@ -214,6 +220,34 @@ def _levels(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list
                 found.append(Redundant(name, (other,), "levels"))
                 break
     return found
+
+
+def _bands(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
+    """Columns whose levels may be intervals of a number or a moment: none has values on both sides of another's."""
+    if len(columns) > MOST_NOTED:
+        return []
+    found = []
+    for column in columns:
+        if not isinstance(column, Levelled) or column.pooled:
+            continue
+        for other in columns:
+            if as_number(other) is None:
+                continue
+            both = ~np.isnan(codes[column.name]) & ~np.isnan(codes[other.name])
+            level, value = codes[column.name][both], codes[other.name][both]
+            if len(level) < FEWEST or len(np.unique(level)) in (1, len(np.unique(value))):  # or a number for each
+                continue
+            if _apart(level[:FIRST_LOOK], value[:FIRST_LOOK]) and _apart(level, value):
+                found.append(Redundant(column.name, (other.name,), "bands"))
+                break
+    return found
+
+
+def _apart(level: Floats, value: Floats) -> bool:
+    """Whether each level [n] has values [n] that lie between those of no other."""
+    order = np.lexsort((level, value))
+    changes = int((np.diff(level[order]) != 0).sum())
+    return changes == len(np.unique(level)) - 1
 
 
 def _one_to_one(a: Ints, b: Ints, count: int) -> bool:

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.clock import DAY
+from vgi_cli.columns.clock import DAY, to_unit
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats
@@ -73,8 +73,8 @@ def departing(relation: Relation, values: Floats, half: float) -> Bools:
     """[..] where values [.., columns] depart from a relation, whose first column is rounded to twice `half` (0: to
     nothing)."""
     first = values[..., 0]
-    if relation.how == "levels":
-        said = coded(relation)[values[..., 1].astype(int)]
+    if relation.coded:
+        said = relation.said(values[..., 1])
         return np.asarray(np.abs(first - said) > FLOAT * np.abs(said))  # no level of the fit: nothing is said
     most = half * (1 + NEARLY) if relation.rounded else noise_of(10 * relation.size(values), 2 * half)
     return ~(np.abs(relation.solved(values, 0, first) - first) <= most)
@@ -98,6 +98,9 @@ def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Rela
     if any(column.pooled for column in own):
         return None
     codes = np.stack([codes_of(table, column) for column in own], 1)
+    if one.how == "bands":
+        whole = codes[~np.isnan(codes).any(1)]
+        return None if not exact else _bands((one.name, *one.by), whole, len(columns), own[1])
     if isinstance(own[-1], Levelled):
         whole = codes[~np.isnan(codes).any(1)]
         if not _enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
@@ -189,6 +192,42 @@ def _pairs(names: tuple[str, ...], levels: int, codes: Floats) -> Relation:
     """What goes one to one in codes [n, 2] with the levels of the second column, of which there are so many."""
     first = dict(zip(codes[:, 1].astype(int).tolist(), codes[:, 0].tolist(), strict=True))
     return Relation(names=names, how="levels", codes=tuple(first.get(level) for level in range(levels)))
+
+
+def _bands(names: tuple[str, ...], codes: Floats, columns: int, number: ModelledColumn) -> Relation | None:
+    """The levels of the first column in codes [n, 2] as intervals of the second one; None where they are none, or so
+    few rows say so that this may be chance. A band ends before the next one, at a number of few digits, or where a
+    year, a month or a day begins."""
+    order = np.argsort(codes[:, 1], kind="stable")
+    level, value = codes[order].T
+    new = np.flatnonzero(level[1:] != level[:-1])
+    runs = level[np.concatenate([[0], new + 1])]
+    apart = len(np.unique(runs)) == len(runs) > 1 and (value[new + 1] > value[new]).all()
+    if not apart or not _enough(level, len(runs), np.log(columns)):
+        return None
+    cuts = []
+    for last, first in zip(value[new].tolist(), value[new + 1].tolist(), strict=True):
+        cut = _begins(number, last, first) if isinstance(number, Moment) else _shortest(last, first)
+        cuts.append(0.5 * (last + first) if cut is None or not last < cut <= first else cut)
+    if sorted(set(cuts)) != cuts or not all(
+        a < c <= b for a, c, b in zip(value[new], cuts, value[new + 1], strict=True)
+    ):
+        return None  # too close together
+    return Relation(names=names, how="bands", codes=tuple(runs.tolist()), cuts=tuple(cuts))
+
+
+def _begins(column: Moment, last: float, first: float) -> float | None:
+    """When a year, a month or a day begins after one moment and not after another one; None where none does."""
+    clock = column.clock
+    if clock.what not in ("date", "datetime") or clock.zone not in (None, "UTC"):
+        return None
+    moment = clock.ticks_in(np.array([first]), "s").astype("datetime64[s]")
+    for unit in ("Y", "M", "D"):
+        begins = moment.astype(f"datetime64[{unit}]").astype("datetime64[s]").astype(np.int64)
+        cut = float(clock.values(to_unit(begins, "s", clock.unit))[0])
+        if last < cut <= first:
+            return cut
+    return None
 
 
 def _sum(names: tuple[str, ...], x: Floats, digit: float, exact: bool) -> Relation | None:
