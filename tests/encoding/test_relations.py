@@ -613,6 +613,10 @@ class TestBands:
         assert "'band' follows from 'age'" in kept_words(schema)[0]
         assert Schema.from_json(schema.to_json()).relations == schema.relations
 
+    def test_they_are_found_in_sorted_rows(self) -> None:
+        frame = banded(3_000).drop(columns=["day", "quarter"]).sort_values("age", ignore_index=True)
+        assert [one.how for one in schema_of(frame).relations] == ["bands"]
+
     @pytest.mark.parametrize(
         "spoil",
         [
