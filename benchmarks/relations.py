@@ -3,7 +3,7 @@
     python benchmarks/relations.py bike_sharing_hour.parquet [--rows 1000] [--share 0.2] [--seeds 0 1 2]
 
 Rows of the table with three counts that add up (casual + registered = cnt), the temperature once more in degrees
-Fahrenheit, the humidity twice, and the season as a code and as a name; a share of the cells is hidden. `vgi fit` with
+Fahrenheit, the humidity twice, the season as a code and as a name, and the part of the day; a share of the cells is hidden. `vgi fit` with
 its defaults, three filled tables, with `table.relations=keep` (the default) and `ignore`. For each relation: in which
 share of the rows with a hole in it the fills agree (`single`: with one hole, which the others determine), and by how
 much of the standard deviation of its first column they are off on average. CPU seconds of fit and fills, one thread.
@@ -34,7 +34,13 @@ def table(path: Path, rows: int, seed: int) -> pd.DataFrame:
     found = bikes[["hr", "workingday", "temp", "hum", "casual", "registered", "cnt"]].copy()
     found["fahrenheit"], found["humidity"] = (73.8 * found.temp + 32).round(1), found.hum
     found["season"], found["name"] = bikes.season.astype(str).radd("s"), bikes.season.map(SEASONS)
+    found["part"] = parts_of_day(found.hr)
     return found
+
+
+def parts_of_day(hours: pd.Series) -> pd.Series:
+    """A level for each quarter of a day."""
+    return (hours // 6).map({0: "night", 1: "morning", 2: "afternoon", 3: "evening"})
 
 
 def off(filled: pd.DataFrame) -> dict[str, pd.Series]:
@@ -45,6 +51,7 @@ def off(filled: pd.DataFrame) -> dict[str, pd.Series]:
         "fahrenheit = 73.8 temp + 32, rounded": (filled.fahrenheit - 73.8 * filled.temp - 32).abs().sub(0.0501).clip(0),
         "humidity = hum": (filled.humidity - filled.hum).abs(),
         "name of season": (names != filled.name).astype(float),
+        "part of the day": (parts_of_day(filled.hr) != filled.part).astype(float),
     }
 
 
@@ -53,6 +60,7 @@ PARTS = {
     "fahrenheit = 73.8 temp + 32, rounded": ["fahrenheit", "temp"],
     "humidity = hum": ["humidity", "hum"],
     "name of season": ["name", "season"],
+    "part of the day": ["part", "hr"],
 }
 
 
@@ -80,7 +88,7 @@ def main() -> None:
             seconds.append(time.process_time() - started)
             for name, parts in PARTS.items():
                 holes = hidden[parts].sum(axis=1)
-                sd = true[parts[0]].std() if name != "name of season" else 1.0
+                sd = 1.0 if name in ("name of season", "part of the day") else true[parts[0]].std()
                 away = [off(filled)[name] for filled in tables]
                 one, any_hole = (np.concatenate([own[which] for own in away]) for which in (holes == 1, holes > 0))
                 agree[name].append(((one < 1e-6).mean(), (any_hole < 1e-6).mean(), any_hole.mean() / sd))
