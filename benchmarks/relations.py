@@ -3,10 +3,11 @@
     python benchmarks/relations.py bike_sharing_hour.parquet [--rows 1000] [--share 0.2] [--seeds 0 1 2]
 
 Rows of the table with three counts that add up (casual + registered = cnt), the temperature once more in degrees
-Fahrenheit, the humidity twice, the season as a code and as a name, and the part of the day; a share of the cells is hidden. `vgi fit` with
-its defaults, three filled tables, with `table.relations=keep` (the default) and `ignore`. For each relation: in which
-share of the rows with a hole in it the fills agree (`single`: with one hole, which the others determine), and by how
-much of the standard deviation of its first column they are off on average. CPU seconds of fit and fills, one thread.
+Fahrenheit, the humidity twice, the season as a code and as a name, and the part of the day; a share of the cells is
+hidden. `vgi fit` with its defaults, three filled tables, with `table.relations=keep` (the default) and `ignore`. For
+each relation: in which share of the rows with a hole in it the fills agree (`single`: with one hole, which the others
+determine), and by how much of the standard deviation of its first column they are off on average. CPU seconds of fit
+and fills, one thread.
 """
 
 from __future__ import annotations
