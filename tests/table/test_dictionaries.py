@@ -109,3 +109,11 @@ def test_a_new_table_does_not_contradict_the_order_of_the_fit() -> None:
     check(from_frame(graded("high", "mid", "low")), fitted(kinds={"g": "ordinal:low,mid,high"}))
     texts = pa.table({"g": ["low", "high"], "x": [0.25, 1.25]})
     check(from_frame(texts), schema)
+
+
+def test_numbers_held_as_categories_are_numbers_to_a_run_that_was_fitted_to_numbers() -> None:
+    frame = pd.DataFrame({"x": [0.5, 1.5, -2.25, np.nan] * 10, "y": range(40)})
+    schema, _ = infer_schema(from_frame(frame))
+    new = from_frame(frame.astype({"x": "category"}))
+    assert not any("x" in line for line in check(new, schema))
+    assert np.array_equal(schema.encoded[0].codes(new.column("x")), frame.x, equal_nan=True)

@@ -274,6 +274,9 @@ class ParquetTable(Table):
             return Numbers(np.where(missing, np.nan, self._floats(i)), ~missing, np.zeros(self.N, bool))
         if is_text(kind):
             return parse(self._strings(i), missing)
+        if pa.types.is_dictionary(kind) and is_number(kind.value_type) and not pa.types.is_decimal(kind.value_type):
+            cells = self.arrow.column(i).cast(kind.value_type).cast(pa.float64(), safe=False)
+            return Numbers(np.where(missing, np.nan, cells.to_numpy()), ~missing, np.zeros(self.N, bool))
         nothing = np.zeros(self.N, bool)
         return Numbers(np.full(self.N, np.nan), nothing, nothing)
 
