@@ -298,7 +298,8 @@ def league_of(*entries: tuple[int, str, float]) -> contest.League:
     """Mixtures of so many clusters, their transforms and weights; nothing else of a candidate is looked at."""
     recipes = [recipe("mixture", transform, components=K) for K, transform, _ in entries]
     candidates = [contest.Candidate(f"{i}", of, None) for i, of in enumerate(recipes)]  # type: ignore[arg-type]
-    scores = contest.Scores(torch.zeros(2), torch.zeros(2), None, None, None, None, 1)  # type: ignore[arg-type]
+    nothing = torch.zeros(2)
+    scores = contest.Scores(nothing, nothing, None, None, nothing, None, None, 1)  # type: ignore[arg-type]
     return contest.League(tuple((one, scores) for one in candidates), 0, "cells", tuple(w for *_, w in entries))
 
 
@@ -336,6 +337,62 @@ def test_what_is_said_of_an_average_is_what_the_table_shows(
 ) -> None:
     said = contest.average_words(league_of(*league), members_of(*members))
     assert said == f"imputations are drawn in turn from refits {words}"
+
+
+def test_columns_without_holes_are_not_scored_beside_those_with_holes() -> None:
+    frame = normal(200, 3)
+    frame.loc[::4, "b"] = np.nan
+    some, all_of_them = scored(frame, recipe("fa", factors=1)), scored(normal(200, 3), recipe("fa", factors=1))
+    assert some.losses.isnan().all(0).tolist() == [True, False, True]
+    assert not all_of_them.losses.isnan().all(0).any()
+    known = some.losses[:, 1].nanmean()
+    alone = contest.columns_of(rows(frame, recipe("fa")))[1].alone
+    assert float(some.cells.mean()) == pytest.approx(float(known) / alone)
+    assert [column.holed for column in contest.columns_of(rows(frame, recipe("fa")))] == [False, True, False]
+
+
+def contest_of(*entries: tuple[Recipe, torch.Tensor], used: int = 400, **settings: Any) -> Any:
+    """A contest in which candidates have these losses [R, columns], each one parameter more than the one before."""
+    made = contest._Contest.__new__(contest._Contest)
+    made._recipe = Recipe().with_table(transform="linear").replace(**settings)
+    made._rows = rows(normal(20, 0), recipe("fa"))
+    made._used = torch.arange(used)
+    made.entries = [
+        (
+            contest.Candidate(str(i), of, made._rows),
+            contest.Scores(losses.nanmean(1), losses.nanmean(1), None, None, losses, None, None, i),  # type: ignore[arg-type]
+        )
+        for i, (of, losses) in enumerate(entries)
+    ]
+    return made
+
+
+FULL = recipe("mixture", components=1, covariance="full")
+
+
+def test_who_fills_one_column_clearly_worse_does_not_win() -> None:
+    best = torch.rand(300, 3, generator=torch.Generator().manual_seed(0)).double()
+    noise = 0.3 * torch.randn(300, 3, generator=torch.Generator().manual_seed(1)).double()
+    for column, better, lags in ((0.12, 0.12, True), (0.01, 0.01, False), (0.0, 0.0, False)):
+        other = best + noise
+        other[:, 1] += column
+        other[:, 2] -= better  # as good on the whole
+        other = other - (other - best).mean() + 0.001
+        made = contest_of((recipe("mixture", components=2, covariance="full"), other), (FULL, best))
+        assert made._lags(0, 1) == lags and not made._lags(1, 1)
+        assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if lags else "0")
+    assert not contest_of((FULL, other), (FULL, best), score="loglik")._lags(0, 1)
+
+
+@pytest.mark.parametrize("factored", [recipe("fa"), recipe("mixture", components=1, covariance="factor", factors=1)])
+def test_factors_do_not_win_where_rows_determine_full_covariances(factored: Recipe) -> None:
+    best = torch.rand(300, 3, generator=torch.Generator().manual_seed(0)).double()
+    noise = 0.3 * torch.randn(300, 3, generator=torch.Generator().manual_seed(1)).double()
+    for gain, used, coarse in ((0.0, 400, True), (0.0, 50, False), (0.2, 400, False)):
+        made = contest_of((factored, best + noise - noise.mean() - gain), (FULL, best), used=used)
+        assert made._is_coarse(0) == coarse and not made._is_coarse(1)
+        assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if coarse else "0")
+    assert not contest_of((factored, best), (recipe("mixture", components=1), best))._is_coarse(0)  # nothing full
 
 
 def test_each_model_of_a_weight_is_shown() -> None:

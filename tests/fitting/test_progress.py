@@ -125,8 +125,8 @@ def test_the_stages_of_finetune(flow: vgi_cli.Run, tmp_path: Path) -> None:
 
 def test_the_stages_of_evaluate(flow: vgi_cli.Run) -> None:
     seen: list[Progress] = []
-    full = frame().fillna(0.5)
-    flow.evaluate(frame(16), truth=full[:16], conditionals=True, objective=True, progress=seen.append)
+    full = frame(16).fillna(0.5)
+    flow.evaluate(frame(16), truth=full, conditionals=True, objective=True, progress=seen.append)
     found = stages(seen)
     assert list(found) == [
         "reading the table",

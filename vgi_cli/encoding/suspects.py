@@ -159,8 +159,10 @@ def _groups(table: Table, schema: Schema) -> list[tuple[str, str]]:
     """Texts that are carried and name groups of rows of nearly one size: visits of patients, years of countries."""
     lines = []
     for column in schema.columns:
+        if not isinstance(column, Carried) or column.role != "data" or column.name not in table.names:
+            continue
         cells = table.column(column.name)
-        if not isinstance(column, Carried) or column.role != "data" or not (cells.textual and cells.levelled):
+        if not (cells.textual and cells.levelled):
             continue
         counts = np.bincount(cells.distinct.places[cells.distinct.places >= 0])
         counts = counts[counts > 0]

@@ -4,10 +4,13 @@ The rule. Rows are cut into folds. Each candidate (a model and a transform of th
 one, whose rows have no part in the statistics by which the columns are encoded either. The held-out rows then score it
 twice. *Cells*: parts of their observed cells are hidden in turn and drawn DRAWS times from the fit; of numbers the
 continuous ranked probability score counts, of levels the logarithmic score, each as a share of what draws from the
-column alone would score, so that 1 means that the model knows nothing but the column. *Log-likelihood*: the mean log
+column alone would score, so that 1 means that the model knows nothing but the column. Columns with holes count, all
+alike: those without need no fills, and stay as they are. *Log-likelihood*: the mean log
 density of the observed cells, in units of the data. `--score` says which of the two decides. The candidate with the
 fewest parameters wins of those that lie within the noise of the best: within NOISE standard errors of the difference,
-row by row.
+row by row; who fills a column clearly worse than the best neither wins nor takes part in the average, since estimates
+from the filled table would show it. Nor do factor models where the rows determine full covariances well, unless they
+fill clearly better: what few factors cannot say is lost from every estimate, and costs hidden cells little.
 
 The first candidate has its size chosen as ever (`methods/em/sizing`). The other mixtures take its number of components;
 where one of them is best, it is scored once more with the size that is chosen for itself. The best so far is scored
@@ -86,8 +89,12 @@ FEWEST_NUMBERS = 3
 FACTORS, MANY_NUMBERS = 3, 12
 """Factors of each component of a mixture where it has so many columns of numbers, else 1."""
 LINES = 5
-FAR = 0.05
-"""A candidate whose score is worse than the best by a larger share of that is in no average."""
+FAR, CLEARLY = 0.05, 0.01
+"""A candidate whose score is worse than the best by a larger share of that is in no average; nor is one that fills a
+column worse by such a share where this has a probability of at most CLEARLY by chance, in any column."""
+WELL, BETTER = 20.0, 2.0
+"""Rows for each component and column of numbers from which on covariances are well determined, and the standard errors
+by which a factor model has to be better there than the best with full ones."""
 SIZES, SIZED_ROWS = 3, 5_000
 """Numbers of components that a mixture of an average has in turn, in tables of up to so many rows; beyond, one."""
 NEARLY = 0.01
@@ -171,6 +178,7 @@ class Scores(NamedTuple):
     loglik    [R] log density of the observed cells of each row, in units of the data
     crps      mean over the columns of numbers, in shares of their columns'; None: there are none
     log_score the same of levels
+    losses    [R, columns] the score of each hidden cell; NaN where none was hidden
     coverage  share of the hidden numbers between the least and the greatest of DRAWS draws, CALIBRATED where the draws
               are of the law of the cells; None: there are no numbers
     drawn     the draws themselves: the same cells in the same order for all candidates
@@ -181,6 +189,7 @@ class Scores(NamedTuple):
     loglik: Tensor
     crps: float | None
     log_score: float | None
+    losses: Tensor
     coverage: float | None
     drawn: Drawn
     parameters: int
@@ -198,27 +207,31 @@ class Folds(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column as it is scored: what draws from it alone would score, and its number of levels (0: numbers)."""
+    """A column as it is scored: what draws from it alone would score, its number of levels (0: numbers), and whether it
+    is to be filled."""
 
     alone: float
     levels: int
+    holed: bool
 
 
 def columns_of(rows: Rows) -> list[Column]:
-    """The modelled columns of encoded rows, by their observed cells."""
+    """The modelled columns of encoded rows, by their observed cells. Those with holes are to be filled; all, where none
+    has any."""
     schema = rows.source.schema  # type: ignore[union-attr]
     codes = torch.from_numpy(decode(rows.table.x, schema))
     observed = ~rows.table.layout.of_columns(rows.table.missing)
+    holes = ~observed.all(0) | observed.all()
     found = []
     for i, column in enumerate(schema.encoded):
-        cells = codes[observed[:, i], i]
+        holed, cells = bool(holes[i]), codes[observed[:, i], i]
         levels = column.level_counts[0] if all(column.level_counts) else 0
         if levels:
             shares = torch.bincount(cells.long(), minlength=levels) + SMOOTHING
             shares = shares / shares.sum()
-            found.append(Column(float(-(shares * shares.log()).sum()), levels))
+            found.append(Column(float(-(shares * shares.log()).sum()), levels, holed))
         else:
-            found.append(Column(_half_mean_difference(cells), 0))
+            found.append(Column(_half_mean_difference(cells), 0, holed))
     return found
 
 
@@ -313,6 +326,7 @@ def score(
     coded_by, starts = known
     recipe, rows = candidate.recipe, candidate.rows
     parameters = 0
+    holed = torch.tensor([column.holed for column in columns])
     R, n = len(fold), len(columns)
     cells, loglik = torch.zeros(R, dtype=torch.float64), torch.zeros(R, dtype=torch.float64)
     losses, covered = torch.zeros(R, n, dtype=torch.float64), torch.zeros(R, n, dtype=torch.float64)
@@ -339,7 +353,7 @@ def score(
         layout = coded.table.layout
         absent = layout.of_columns(held.missing)
         for part in range(HIDDEN_PARTS):
-            hidden = (parts[out] == part) & ~absent
+            hidden = (parts[out] == part) & ~absent & holed
             missing = held.missing | layout.of_dimensions(hidden)
             noise = KeyedNoise(recipe.seed, layout.names, coded.keys[out], torch.arange(DRAWS), f"contest/{part}")
             x = torch.where(missing, 0.0, held.x).to(judge.dtype)
@@ -368,6 +382,7 @@ def score(
         loglik,
         sum(means[i] for i in numbers) / len(numbers) if numbers else None,
         sum(means[i] for i in levels) / len(levels) if levels else None,
+        torch.where(counts > 0, losses, torch.nan),
         inside if numbers else None,
         _drawn(errors, levels_drawn),
         parameters,
@@ -633,6 +648,11 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
     ]
 
 
+def _has_factors(recipe: Recipe) -> bool:
+    """Whether a candidate's covariances are those of factors."""
+    return recipe.model.name == "fa" or recipe.model.settings.get("covariance") == "factor"
+
+
 def compared(recipe: Recipe, name: str, transformed: bool) -> tuple[str, Recipe]:
     """A model that is compared beside the others, by its own method, with words for it.
 
@@ -790,7 +810,8 @@ class _Contest:
         the fewest parameters wins."""
         order = sorted(range(len(self.entries)), key=lambda i: float(self._losses(i).mean()))
         among = [i for i in order if i in set(able)]
-        near = [i for i in among if self._near(i, among[0])]
+        fit = [i for i in among if not self._lags(i, among[0]) and not self._is_coarse(i)] or among
+        near = [i for i in fit if self._near(i, fit[0])]
         winner = min(near, key=lambda i: self.entries[i][1].parameters)
         return League(tuple(self.entries[i] for i in order), order.index(winner), self._recipe.score)
 
@@ -801,9 +822,14 @@ class _Contest:
         if self._recipe.uncertainty == "posterior":
             return league
         own = league.entries[league.winner][0].recipe
-        best = min(float(scores.cells.mean()) for one, scores in league.entries if by_em(one.recipe))
+        places = {id(scores): i for i, (_, scores) in enumerate(self.entries)}
+        ours = [i for i, (one, _) in enumerate(self.entries) if by_em(one.recipe)]
+        leader = min(ours, key=lambda i: float(self._losses(i).mean()))
+        best = float(self.entries[leader][1].cells.mean())
         able = [
             by_em(candidate.recipe)
+            and not self._lags(places[id(scores)], leader)
+            and not self._is_coarse(places[id(scores)])
             and float(scores.cells.mean()) <= (1 + FAR) * best
             and self._can_be_recoded(own, candidate.recipe)
             for candidate, scores in league.entries
@@ -839,6 +865,32 @@ class _Contest:
         gap = self._losses(i) - self._losses(best)
         mean, error = float(gap.mean()), float(gap.std()) / len(gap) ** 0.5
         return bool(mean <= NOISE * error)
+
+    def _is_coarse(self, i: int) -> bool:
+        """Whether a candidate is a factor model of a table whose rows determine full covariances well, and not clearly
+        better than the best of those with such."""
+        recipe, layout = self.entries[i][0].recipe, self._rows.table.layout
+        full = [j for j, (one, _) in enumerate(self.entries) if one.recipe.model.settings.get("covariance") == "full"]
+        if self._recipe.score == "loglik" or not full or not _has_factors(recipe):
+            return False
+        components = cast(int, recipe.model.settings.get("components") or 1)
+        if len(self._used) < WELL * components * (layout.D - len(layout.discrete)):
+            return False
+        gap = self._losses(i) - self._losses(min(full, key=lambda j: float(self._losses(j).mean())))
+        return bool(float(gap.mean()) > -BETTER * float(gap.std()) / len(gap) ** 0.5)
+
+    def _lags(self, i: int, best: int) -> bool:
+        """Whether a candidate fills some column clearly worse than the best one does."""
+        if self._recipe.score == "loglik":
+            return False
+        theirs = self.entries[best][1].losses
+        gap = self.entries[i][1].losses - theirs
+        n = (~gap.isnan()).sum(0)
+        mean, known = gap.nanmean(0), n > 1
+        error = ((gap - mean).square().nansum(0) / (n - 1).clamp(min=1) / n.clamp(min=1)).sqrt()
+        quantile = torch.special.ndtri(torch.tensor(1 - CLEARLY / max(int(known.sum()), 1), dtype=torch.float64))
+        worse = (mean > quantile * error) & (mean > FAR * theirs.nanmean(0).abs())
+        return bool((worse & known).any())
 
     def _coded(self, recipe: Recipe) -> Rows:
         """The rows as a recipe encodes them."""

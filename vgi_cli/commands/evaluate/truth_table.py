@@ -15,8 +15,8 @@ NEAR = 1e-9
 FEWEST = 10
 """Rows from which on cells that differ say that the rows are others."""
 OTHERS = 0.5
-"""Share of the rows in which an observed cell of the table is another one in the truth, from which on the rows are
-taken for others."""
+"""Of what two tables in another order differ by, the share from which on a column has other cells; the rows are taken
+for others where most columns have."""
 SAME = "the truth is the same table with its holes filled, row by row"
 
 
@@ -36,27 +36,34 @@ def require_same_rows(table: Table, truth: Table, schema: Schema) -> str | None:
                     f"there in {truth.label}",
                     f"{SAME}: sort both by '{name}'",
                 )
+    columns = [column for column in schema.encoded if column.name in table.names]
     differ, seen, first = np.zeros(table.N, bool), np.zeros(table.N, bool), None
-    cells = 0
-    for column in (c for c in schema.encoded if c.name in table.names):
+    cells, others = 0, 0
+    for column in columns:
         both, wrong_cells = _compared(table, truth, column)
         seen |= both
         differ |= wrong_cells
         cells += int(wrong_cells.sum())
+        others += wrong_cells.sum() > OTHERS * both.sum() * _by_chance(table, column, both)
         if first is None and wrong_cells.any():
             row = int(np.flatnonzero(wrong_cells)[0])
-            texts = [str(one.some_text(column.name, np.array([row]))[0]).strip() for one in (table, truth)]
-            first = (
-                f"column '{column.name}', {table.where(row)}: '{texts[0]}' in {table.label}, '{texts[1]}' in the truth"
-            )
+            ours, theirs = (str(each.some_text(column.name, np.array([row]))[0]).strip() for each in (table, truth))
+            first = f"column '{column.name}', {table.where(row)}: '{ours}' in {table.label}, '{theirs}' in the truth"
     if first is None:
         return None
     rows = f"{int(differ.sum()):,} of {int(seen.sum()):,} rows"
-    if seen.sum() >= FEWEST and differ.sum() > OTHERS * seen.sum():
+    if seen.sum() >= FEWEST and others > 0.5 * len(columns):
         raise InputError(f"--truth: {truth.label} has other observed cells in {rows}, first {first}", SAME)
     return (
         f"{cells:,} observed cell{'s' * (cells > 1)} differ{'s' * (cells == 1)} in the truth, in {rows}, first {first}"
     )
+
+
+def _by_chance(table: Table, column: ModelledColumn, both: Bools) -> float:
+    """The share of a column's cells that differ from those of another row, drawn at random."""
+    codes = column.codes(table.column(column.name))[both]
+    share = np.unique(codes, return_counts=True)[1] / max(len(codes), 1)
+    return float(1 - np.square(share).sum())
 
 
 def _compared(table: Table, truth: Table, column: ModelledColumn) -> tuple[Bools, Bools]:
