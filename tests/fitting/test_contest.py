@@ -379,9 +379,12 @@ def test_who_fills_one_column_clearly_worse_does_not_win() -> None:
         other[:, 2] -= better  # as good on the whole
         other = other - (other - best).mean() + 0.001
         made = contest_of((recipe("mixture", components=2, covariance="full"), other), (FULL, best))
-        assert made._lags(0, 1) == lags and not made._lags(1, 1)
+        (first, ours), (_, theirs) = made.entries
+        assert contest.lags(ours, theirs) == lags and not contest.lags(theirs, theirs)
+        assert made._is_sound((first, ours), theirs) != lags
         assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if lags else "0")
-    assert not contest_of((FULL, other), (FULL, best), score="loglik")._lags(0, 1)
+        by_density = contest_of((FULL, other), (FULL, best), score="loglik")
+        assert by_density._is_sound(by_density.entries[0], by_density.entries[1][1])
 
 
 @pytest.mark.parametrize("factored", [recipe("fa"), recipe("mixture", components=1, covariance="factor", factors=1)])
@@ -390,9 +393,10 @@ def test_factors_do_not_win_where_rows_determine_full_covariances(factored: Reci
     noise = 0.3 * torch.randn(300, 3, generator=torch.Generator().manual_seed(1)).double()
     for gain, used, coarse in ((0.0, 400, True), (0.0, 50, False), (0.2, 400, False)):
         made = contest_of((factored, best + noise - noise.mean() - gain), (FULL, best), used=used)
-        assert made._is_coarse(0) == coarse and not made._is_coarse(1)
+        assert [made._is_coarse(*entry) for entry in made.entries] == [coarse, False]
         assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if coarse else "0")
-    assert not contest_of((factored, best), (recipe("mixture", components=1), best))._is_coarse(0)  # nothing full
+    made = contest_of((factored, best), (recipe("mixture", components=1), best))  # none is full
+    assert not made._is_coarse(*made.entries[0])
 
 
 def test_each_model_of_a_weight_is_shown() -> None:

@@ -648,9 +648,15 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
     ]
 
 
-def _has_factors(recipe: Recipe) -> bool:
-    """Whether a candidate's covariances are those of factors."""
-    return recipe.model.name == "fa" or recipe.model.settings.get("covariance") == "factor"
+def lags(scores: Scores, best: Scores) -> bool:
+    """Whether a candidate fills some column clearly worse than the best one does."""
+    gap = scores.losses - best.losses
+    n = (~gap.isnan()).sum(0)
+    mean, known = gap.nanmean(0), n > 1
+    error = ((gap - mean).square().nansum(0) / (n - 1).clamp(min=1) / n.clamp(min=1)).sqrt()
+    quantile = torch.special.ndtri(torch.tensor(1 - CLEARLY / max(int(known.sum()), 1), dtype=torch.float64))
+    worse = (mean > quantile * error) & (mean > FAR * best.losses.nanmean(0).abs())
+    return bool((worse & known).any())
 
 
 def compared(recipe: Recipe, name: str, transformed: bool) -> tuple[str, Recipe]:
@@ -810,7 +816,7 @@ class _Contest:
         the fewest parameters wins."""
         order = sorted(range(len(self.entries)), key=lambda i: float(self._losses(i).mean()))
         among = [i for i in order if i in set(able)]
-        fit = [i for i in among if not self._lags(i, among[0]) and not self._is_coarse(i)] or among
+        fit = [i for i in among if self._is_sound(self.entries[i], self.entries[among[0]][1])] or among
         near = [i for i in fit if self._near(i, fit[0])]
         winner = min(near, key=lambda i: self.entries[i][1].parameters)
         return League(tuple(self.entries[i] for i in order), order.index(winner), self._recipe.score)
@@ -822,14 +828,11 @@ class _Contest:
         if self._recipe.uncertainty == "posterior":
             return league
         own = league.entries[league.winner][0].recipe
-        places = {id(scores): i for i, (_, scores) in enumerate(self.entries)}
-        ours = [i for i, (one, _) in enumerate(self.entries) if by_em(one.recipe)]
-        leader = min(ours, key=lambda i: float(self._losses(i).mean()))
-        best = float(self.entries[leader][1].cells.mean())
+        leader = next(scores for one, scores in league.entries if by_em(one.recipe))
+        best = float(leader.cells.mean())
         able = [
             by_em(candidate.recipe)
-            and not self._lags(places[id(scores)], leader)
-            and not self._is_coarse(places[id(scores)])
+            and self._is_sound((candidate, scores), leader)
             and float(scores.cells.mean()) <= (1 + FAR) * best
             and self._can_be_recoded(own, candidate.recipe)
             for candidate, scores in league.entries
@@ -866,31 +869,24 @@ class _Contest:
         mean, error = float(gap.mean()), float(gap.std()) / len(gap) ** 0.5
         return bool(mean <= NOISE * error)
 
-    def _is_coarse(self, i: int) -> bool:
+    def _is_sound(self, entry: tuple[Candidate, Scores], best: Scores) -> bool:
+        """Whether a candidate may win, or be in the average, by what it says of each column and of how columns go
+        together; `best`: the best scores of all. By the log-likelihood every one may."""
+        if self._recipe.score == "loglik":
+            return True
+        return not lags(entry[1], best) and not self._is_coarse(*entry)
+
+    def _is_coarse(self, candidate: Candidate, scores: Scores) -> bool:
         """Whether a candidate is a factor model of a table whose rows determine full covariances well, and not clearly
         better than the best of those with such."""
-        recipe, layout = self.entries[i][0].recipe, self._rows.table.layout
-        full = [j for j, (one, _) in enumerate(self.entries) if one.recipe.model.settings.get("covariance") == "full"]
-        if self._recipe.score == "loglik" or not full or not _has_factors(recipe):
+        layout, settings = self._rows.table.layout, candidate.recipe.model.settings
+        full = [other.cells for one, other in self.entries if one.recipe.model.settings.get("covariance") == "full"]
+        components = cast(int, settings.get("components") or 1)
+        well = len(self._used) >= WELL * components * (layout.D - len(layout.discrete))
+        if not full or not well or not (candidate.recipe.model.name == "fa" or settings.get("covariance") == "factor"):
             return False
-        components = cast(int, recipe.model.settings.get("components") or 1)
-        if len(self._used) < WELL * components * (layout.D - len(layout.discrete)):
-            return False
-        gap = self._losses(i) - self._losses(min(full, key=lambda j: float(self._losses(j).mean())))
+        gap = scores.cells - min(full, key=lambda cells: float(cells.mean()))
         return bool(float(gap.mean()) > -BETTER * float(gap.std()) / len(gap) ** 0.5)
-
-    def _lags(self, i: int, best: int) -> bool:
-        """Whether a candidate fills some column clearly worse than the best one does."""
-        if self._recipe.score == "loglik":
-            return False
-        theirs = self.entries[best][1].losses
-        gap = self.entries[i][1].losses - theirs
-        n = (~gap.isnan()).sum(0)
-        mean, known = gap.nanmean(0), n > 1
-        error = ((gap - mean).square().nansum(0) / (n - 1).clamp(min=1) / n.clamp(min=1)).sqrt()
-        quantile = torch.special.ndtri(torch.tensor(1 - CLEARLY / max(int(known.sum()), 1), dtype=torch.float64))
-        worse = (mean > quantile * error) & (mean > FAR * theirs.nanmean(0).abs())
-        return bool((worse & known).any())
 
     def _coded(self, recipe: Recipe) -> Rows:
         """The rows as a recipe encodes them."""
