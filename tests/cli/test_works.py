@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -538,6 +539,17 @@ def test_four_rows_end_in_a_plain_note(vgi: Vgi) -> None:
     assert (
         "4 rows say little about how 4 columns go together: a fill leans on what is seen of its own column" in done.err
     )
+
+
+@pytest.mark.parametrize(("rows", "said"), [(60, True), (130, False)])
+def test_few_rows_for_many_columns_are_said(vgi: Vgi, rows: int, said: bool) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, 1)) + rng.normal(size=(rows, 12))
+    pd.DataFrame(x).add_prefix("x").mask(rng.random(x.shape) < 0.1).to_csv("many.csv", index=False)
+    done = vgi("fit", "many.csv", "--model", "fa", "--set", "bootstrap=none")
+    assert done.code == 0
+    line = f"{rows} rows are few for 12 columns: what goes with what comes out weaker in fills than it is"
+    assert (line in done.err) == said
 
 
 def test_a_table_of_another_name_is_written_under_it(vgi: Vgi, data: Path) -> None:

@@ -41,6 +41,8 @@ ONE_CHAIN, FEW_HOLES = 10_000, 0.15
 where rows are many and their holes few, the noise of a batch is that of its rows, not that of their imputations."""
 FEWEST_COMPARED = 30
 """With fewer rows no models are compared: the first candidate is taken."""
+MANY, RELATED = 10, 10
+"""Columns from which on rows are few below so many for each: what goes with what is then weaker in fills."""
 OPEN = (None, "auto")
 """Values by which a setting leaves something to the fit."""
 OF_THE_TABLE = ("optim.batch_size", "method.scan", "method.block_columns")
@@ -263,6 +265,11 @@ def model_size(recipe: Recipe, table: TensorTable, work: Work) -> dict[str, Any]
         reporter.say(
             f"{table.N} row{'s' * (table.N != 1)} say little about how {together} columns go together: "
             "a fill leans on what is seen of its own column"
+        )
+    elif table.D >= MANY and table.N < RELATED * table.D:
+        reporter.say(
+            f"{table.N} rows are few for {len(table.layout.columns)} columns: what goes with what comes out weaker in "
+            "fills than it is; where these are for one analysis, `--exclude` the columns that have no part in it"
         )
     return dict(sizing.config.model_dump(mode="json"))
 
