@@ -626,6 +626,7 @@ class TestBands:
             lambda frame: frame.iloc[:12],
             lambda frame: frame.assign(band=np.where(frame.age % 2 == 0, "even", "odd")),
             lambda frame: frame.assign(band=np.where(frame.age < 89, "most", "oldest")),  # hardly a row says so
+            lambda frame: frame.assign(age=frame.x + np.where(frame.band == "65+", 40, 0), band=frame.band == "65+"),
         ],
     )
     def test_what_may_be_chance_is_not(self, spoil: Callable[[pd.DataFrame], pd.DataFrame]) -> None:

@@ -14,7 +14,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.clock import DAY, to_unit
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
-from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import PARTS_OF_ONE, Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import Redundant, codes_of, half_digit
@@ -41,6 +41,8 @@ MOST_TIES = 0.25
 """Share of the rows in which what is rounded may lie half way between two values, where the others say neither."""
 CLOSE = 1.5
 """Of half a digit, what least squares may leave at most where other weights are looked for."""
+ADJOINING = 10.0
+"""Times the mean distance of neighbouring values that adjoining bands lie apart at most."""
 SLOW = 1e-2
 """By this share a day of moments may be longer than a day of dates, where it is taken for the same."""
 MOST_ROWS = 2_000
@@ -203,7 +205,7 @@ def _bands(names: tuple[str, ...], codes: Floats, columns: int, number: Modelled
     new = np.flatnonzero(level[1:] != level[:-1])
     runs = level[np.concatenate([[0], new + 1])]
     apart = len(np.unique(runs)) == len(runs) > 1 and (value[new + 1] > value[new]).all()
-    if not apart or not _enough(level, len(runs), np.log(columns)):
+    if not apart or not _enough(level, len(runs), np.log(columns)) or not _adjoin(value, new):
         return None
     cuts = []
     for last, first in zip(value[new].tolist(), value[new + 1].tolist(), strict=True):
@@ -214,6 +216,17 @@ def _bands(names: tuple[str, ...], codes: Floats, columns: int, number: Modelled
     ):
         return None  # too close together
     return Relation(names=names, how="bands", codes=tuple(runs.tolist()), cuts=tuple(cuts))
+
+
+def _adjoin(value: Floats, new: Ints) -> bool:
+    """Whether what lies between two bands of sorted values [n], which end at the places `new`, is as wide as what lies
+    between the values of one: groups that lie far apart are no bands, though they do not overlap."""
+    spacing = []
+    for band in np.split(value, new + 1):
+        distinct = len(np.unique(band))
+        spacing.append((band[-1] - band[0]) / (distinct - 1) if distinct > 1 else 0.0)
+    wide = np.maximum(spacing[:-1], spacing[1:])
+    return bool(((value[new + 1] - value[new] <= ADJOINING * wide) | (wide == 0)).all())
 
 
 def _begins(column: Moment, last: float, first: float) -> float | None:
