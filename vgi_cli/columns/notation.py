@@ -86,10 +86,9 @@ class Notation:
         if found is None:
             return None
         opened, first, second, body, closed = found.groups()
-        if (opened is None) != (closed is None) or bool(opened) + bool(first) + bool(second) > 1:
-            return None
+        negative = _is_negative(opened, first, second, closed)
         digits = body.replace(self.thousands, "") if self.thousands else body
-        return "-" * bool(opened or (first or second or "+") in MINUS) + digits.replace(self.decimal, ".")
+        return None if negative is None else "-" * negative + digits.replace(self.decimal, ".")
 
     def dress(self, text: str) -> str:
         """A number `-1234.50` in this notation."""
@@ -139,12 +138,18 @@ def _shape(text: str) -> _Shape | None:
     if found is None:
         return None
     brackets, first, second = found["open"], found["first"], found["second"]
-    if (brackets is None) != (found["close"] is None) or bool(brackets) + bool(first) + bool(second) > 1:
+    negative, mark = _is_negative(brackets, first, second, found["close"]), first or second
+    if negative is None:
         return None
-    mark = first or second
     sign = ("", True) if brackets else ("-" if mark in (None, "+") else mark, second is None)
-    negative = brackets is not None or (mark is not None and mark in MINUS)
     return _Shape(found["prefix"] or "", found["body"], found["suffix"] or "", negative, sign)
+
+
+def _is_negative(opened: str | None, first: str | None, second: str | None, closed: str | None) -> bool | None:
+    """Whether brackets, a sign before the prefix or one after it say so; None where they say it twice, or by half."""
+    if (opened is None) != (closed is None) or bool(opened) + bool(first) + bool(second) > 1:
+        return None
+    return opened is not None or (first or second or "+") in MINUS
 
 
 def _body(thousands: str, decimal: str, *, strict: bool) -> str:

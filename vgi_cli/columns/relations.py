@@ -65,11 +65,15 @@ class Relation:
         """Whether codes say what the first of two columns is."""
         return self.how in ("levels", "bands")
 
+    @property
+    def coding(self) -> Floats:
+        """[codes] the codes; NaN: none."""
+        return np.array([np.nan if code is None else code for code in self.codes])
+
     def said(self, second: Floats) -> Floats:
         """[..] the code of the first column by the second one [..], where codes say it; NaN: they say nothing."""
-        codes = np.array([np.nan if code is None else code for code in self.codes])
         places = second.astype(int) if self.how == "levels" else np.searchsorted(self.cuts, second, side="right")
-        return np.asarray(codes[places])
+        return np.asarray(self.coding[places])
 
     def solved(self, values: Floats, place: int, first: Floats) -> Floats:
         """[..] the cell at `place` of a sum or a product, from the others of values [.., columns] and `first` [..] in

@@ -19,7 +19,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import as_number, half_digit
-from vgi_cli.encoding.relations import coded, departing, noise_of
+from vgi_cli.encoding.relations import departing, noise_of
 
 WITHIN = 1e-6
 """Share of a column's resolution by which what is computed may be off a value of it."""
@@ -240,8 +240,7 @@ def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True
     if relation.how == "bands":
         return _in_band(relation, column, values, guessed=guessed)
     if relation.how == "levels":
-        codes = coded(relation)
-        away = np.abs(first[..., None] - codes)
+        away = np.abs(first[..., None] - relation.coding)
         level = np.nanargmin(away, -1)
         return level.astype(np.float64), np.nanmin(away, -1) <= WITHIN * cells.columns[0].deviation
     computed = relation.solved(values, place, first)
@@ -265,15 +264,11 @@ def _in_band(relation: Relation, column: ModelledColumn, values: Floats, *, gues
     number = as_number(column)
     assert number is not None, "bands are of numbers"
     cuts = np.array([min(number.low, relation.cuts[0]), *relation.cuts, max(number.high, relation.cuts[-1])])
-    places = np.argsort(np.array(relation.codes, float))
-    level = np.searchsorted(np.array(relation.codes, float)[places], values[..., 0])
-    level = np.minimum(level, len(places) - 1)
-    known = np.isin(values[..., 0], np.array(relation.codes, float))
-    band = places[level]
+    matched = values[..., :1] == relation.coding
+    band, known = matched.argmax(-1), matched.any(-1)
     low, high = cuts[band], cuts[band + 1]
     inside = relation.said(values[..., 1]) == values[..., 0]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        moved = np.where(inside, values[..., 1], low + np.mod(values[..., 1] - low, high - low))
+    moved = np.where(inside, values[..., 1], _by_widths(values[..., 1], low, high))
     between = _Between(np.where(inside, -np.inf, low), np.where(inside, np.inf, high), np.zeros_like(low))
     held, able = _within(column, moved, between, guessed=guessed)
     return held, able & known & (relation.said(held) == values[..., 0])
@@ -282,11 +277,15 @@ def _in_band(relation: Relation, column: ModelledColumn, values: Floats, *, gues
 def _brought(values: Floats, low: Floats, high: Floats) -> Floats:
     """Values from low to high: those beyond are moved by whole widths, so that they lie there as the others do (a
     moment of another day keeps its time), and not at the ends."""
-    width = high - low
-    with np.errstate(invalid="ignore", divide="ignore"):
-        moved = low + np.mod(values - low, width)
+    moved = _by_widths(values, low, high)
     inside = (values >= low) & (values <= high)
     return np.where(inside | ~np.isfinite(moved), np.clip(values, low, high), moved)
+
+
+def _by_widths(values: Floats, low: Floats, high: Floats) -> Floats:
+    """Values moved by multiples of high - low to where low <= value < high; NaN where there is no such width."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(low + np.mod(values - low, high - low))
 
 
 class _Between(NamedTuple):

@@ -87,11 +87,6 @@ def noise_of(size: Floats, resolution: float) -> Floats:
     return np.minimum(FLOAT * size, TICK * resolution if resolution else np.inf)
 
 
-def coded(relation: Relation) -> Floats:
-    """[levels] the code of the first column by the level of the second; NaN: none."""
-    return np.array([np.nan if code is None else code for code in relation.codes])
-
-
 def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Relation | None:
     """The relation of a candidate, exact or rounded, with the fewest of its columns for which there is one; None where
     there is none."""
@@ -211,9 +206,7 @@ def _bands(names: tuple[str, ...], codes: Floats, columns: int, number: Modelled
     for last, first in zip(value[new].tolist(), value[new + 1].tolist(), strict=True):
         cut = _begins(number, last, first) if isinstance(number, Moment) else _shortest(last, first)
         cuts.append(0.5 * (last + first) if cut is None or not last < cut <= first else cut)
-    if sorted(set(cuts)) != cuts or not all(
-        a < c <= b for a, c, b in zip(value[new], cuts, value[new + 1], strict=True)
-    ):
+    if not all(last < cut <= first for last, cut, first in zip(value[new], cuts, value[new + 1], strict=True)):
         return None  # too close together
     return Relation(names=names, how="bands", codes=tuple(runs.tolist()), cuts=tuple(cuts))
 

@@ -77,12 +77,9 @@ def read_as_numbers(table: Table, columns: Sequence[Number]) -> list[str]:
     for column in columns:
         if column.notation is not None:
             cells = table.column(column.name)
-            values = np.abs(column.codes(cells))
-            row = int(np.nanargmax(values))
-            text, value = (
-                shortened(str(cells.texts(np.array([row]))[0]).strip()),
-                plain(float(column.codes(cells)[row])),
-            )
+            values = column.codes(cells)
+            row = int(np.nanargmax(np.abs(values)))
+            text, value = shortened(str(cells.texts(np.array([row]))[0]).strip()), plain(float(values[row]))
             lines.append((column.name, f"column '{column.name}' is read as numbers: '{text}' is {value}"))
     return folded(lines)
 

@@ -648,6 +648,12 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
     ]
 
 
+def _gap(ours: Tensor, theirs: Tensor) -> tuple[float, float]:
+    """The mean of ours [R] less theirs, row by row, and its standard error."""
+    gap = ours - theirs
+    return float(gap.mean()), float(gap.std()) / len(gap) ** 0.5
+
+
 def lags(scores: Scores, best: Scores) -> bool:
     """Whether a candidate fills some column clearly worse than the best one does."""
     gap = scores.losses - best.losses
@@ -865,9 +871,8 @@ class _Contest:
 
     def _near(self, i: int, best: int) -> bool:
         """Whether a candidate lies within the noise of the best."""
-        gap = self._losses(i) - self._losses(best)
-        mean, error = float(gap.mean()), float(gap.std()) / len(gap) ** 0.5
-        return bool(mean <= NOISE * error)
+        mean, error = _gap(self._losses(i), self._losses(best))
+        return mean <= NOISE * error
 
     def _is_sound(self, entry: tuple[Candidate, Scores], best: Scores) -> bool:
         """Whether a candidate may win, or be in the average, by what it says of each column and of how columns go
@@ -885,8 +890,8 @@ class _Contest:
         well = len(self._used) >= WELL * components * (layout.D - len(layout.discrete))
         if not full or not well or not (candidate.recipe.model.name == "fa" or settings.get("covariance") == "factor"):
             return False
-        gap = scores.cells - min(full, key=lambda cells: float(cells.mean()))
-        return bool(float(gap.mean()) > -BETTER * float(gap.std()) / len(gap) ** 0.5)
+        mean, error = _gap(scores.cells, min(full, key=lambda cells: float(cells.mean())))
+        return mean > -BETTER * error
 
     def _coded(self, recipe: Recipe) -> Rows:
         """The rows as a recipe encodes them."""

@@ -40,11 +40,11 @@ def require_same_rows(table: Table, truth: Table, schema: Schema) -> str | None:
     differ, seen, first = np.zeros(table.N, bool), np.zeros(table.N, bool), None
     cells, others = 0, 0
     for column in columns:
-        both, wrong_cells = _compared(table, truth, column)
+        both, wrong_cells, by_chance = _compared(table, truth, column)
         seen |= both
         differ |= wrong_cells
         cells += int(wrong_cells.sum())
-        others += wrong_cells.sum() > OTHERS * both.sum() * _by_chance(table, column, both)
+        others += wrong_cells.sum() > OTHERS * both.sum() * by_chance
         if first is None and wrong_cells.any():
             row = int(np.flatnonzero(wrong_cells)[0])
             ours, theirs = (str(each.some_text(column.name, np.array([row]))[0]).strip() for each in (table, truth))
@@ -59,17 +59,12 @@ def require_same_rows(table: Table, truth: Table, schema: Schema) -> str | None:
     )
 
 
-def _by_chance(table: Table, column: ModelledColumn, both: Bools) -> float:
-    """The share of a column's cells that differ from those of another row, drawn at random."""
-    codes = column.codes(table.column(column.name))[both]
-    share = np.unique(codes, return_counts=True)[1] / max(len(codes), 1)
-    return float(1 - np.square(share).sum())
-
-
-def _compared(table: Table, truth: Table, column: ModelledColumn) -> tuple[Bools, Bools]:
-    """[N] which cells of a column both tables have, and which of these differ."""
+def _compared(table: Table, truth: Table, column: ModelledColumn) -> tuple[Bools, Bools, float]:
+    """[N] which cells of a column both tables have, which of these differ, and the share of them that would differ from
+    those of another row, drawn at random."""
     ours, theirs = column.codes(table.column(column.name)), column.true_codes(truth.column(column.name))
     both = np.isfinite(ours) & np.isfinite(theirs) & ~table.missing(column.name) & ~truth.missing(column.name)
     with np.errstate(invalid="ignore"):
         apart = np.abs(ours - theirs) > NEAR * np.maximum(np.abs(ours), np.abs(theirs))
-    return both, both & apart
+    share = np.unique(ours[both], return_counts=True)[1] / max(int(both.sum()), 1)
+    return both, both & apart, float(1 - np.square(share).sum())
