@@ -207,6 +207,31 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
             "leave it out",
         ),
         (
+            ["data.csv", "--model", "mixture", "--set", "model.shrink_to=pairs", "--set", "model.factors=3"],
+            "--set: model.factors=3 has no effect: covariances are full",
+            "leave it out",
+        ),
+        (
+            ["data.csv", "--model", "mixture", "--set", "model.shrinkage=5"],
+            "--set: model.shrinkage=5.0 has no effect: model.shrink_to does not say to what",
+            "leave it out",
+        ),
+        (
+            ["data.csv", "--model", "mixture", "--set", "model.shrink_to=pairs", "--set", "model.covariance=factor"],
+            "--set: model.shrink_to=pairs has no effect: it is full covariances that are shrunk",
+            "leave it out",
+        ),
+        (
+            ["data.csv", "--model", "mixture", "--method", "vgi", "--set", "model.shrink_to=pairs"],
+            "--set: model.shrink_to: covariances are shrunk by em, method 'vgi' does not",
+            "leave it out, or take --method em",
+        ),
+        (
+            ["data.csv", "--model", "mixture", "--set", "model.shrink_to=pairs", "--set", "uncertainty=posterior"],
+            "--set: posterior: model.shrink_to has no effect on posterior draws",
+            "leave one out",
+        ),
+        (
             ["data.csv", "--model", "vae", "--set", "model.components=3"],
             "--set: model.components=3 has no effect: it belongs to model.prior=mixture",
             "leave it out",

@@ -31,7 +31,16 @@ FITS = {
     "vae": ["--model", "vae", "--epochs", "1", "--set", "model.decoder=[4]", "--set", "optim.warmup_model=1"],
     "mvae": ["--model", "vae", "--method", "mvae", "--epochs", "1", "--val", "0.5", "--select", "objective"],
 }
-NOT_USED = {"mask", "table.delimiter", "table.decimal", "table.blocks", "table.weight", "val", "holdout_cells"}
+NOT_USED = {
+    "model.shrinkage",
+    "mask",
+    "table.delimiter",
+    "table.decimal",
+    "table.blocks",
+    "table.weight",
+    "val",
+    "holdout_cells",
+}
 NOT_USED |= {"time_limit", "stop_after", "posterior_components"}
 """Null means here: there is none."""
 OF_THE_MACHINE = {"compile", "method.chains"}

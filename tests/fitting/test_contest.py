@@ -393,10 +393,44 @@ def test_factors_do_not_win_where_rows_determine_full_covariances(factored: Reci
     noise = 0.3 * torch.randn(300, 3, generator=torch.Generator().manual_seed(1)).double()
     for gain, used, coarse in ((0.0, 400, True), (0.0, 50, False), (0.2, 400, False)):
         made = contest_of((factored, best + noise - noise.mean() - gain), (FULL, best), used=used)
-        assert [made._is_coarse(*entry) for entry in made.entries] == [coarse, False]
+        assert [made._is_coarse(*entry, made.entries[1][1]) for entry in made.entries] == [coarse, False]
         assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if coarse else "0")
     made = contest_of((factored, best), (recipe("mixture", components=1), best))  # none is full
-    assert not made._is_coarse(*made.entries[0])
+    assert not made._is_coarse(*made.entries[0], made.entries[1][1])
+
+
+PAIRS = recipe("mixture", components=1, covariance="full", shrink_to="pairs", shrinkage=9.0)
+
+
+@pytest.mark.parametrize(
+    "factored", [recipe("fa"), recipe("mixture", components=1, covariance="full", shrink_to="factors", shrinkage=9.0)]
+)
+def test_factors_do_not_win_where_covariances_that_keep_pairs_fill_about_as_well(factored: Recipe) -> None:
+    best = torch.rand(300, 3, generator=torch.Generator().manual_seed(0)).double()
+    noise = 0.3 * torch.randn(300, 3, generator=torch.Generator().manual_seed(1)).double()
+    noise = noise - noise.mean()
+    for gain, coarse in ((0.01, True), (0.2, False)):
+        made = contest_of((factored, best - gain), (PAIRS, best + noise), used=40)
+        assert [made._is_coarse(*entry, made.entries[0][1]) for entry in made.entries] == [coarse, False]
+        assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if coarse else "0")
+    worse = best + noise
+    worse[:, 1] += 0.2  # of one column it says little: it may not win, and so says nothing of the others
+    worse[:, 2] -= 0.19
+    made = contest_of((factored, best), (PAIRS, worse), used=40)
+    assert contest.lags(made.entries[1][1], made.entries[0][1])
+    assert not made._is_coarse(*made.entries[0], made.entries[0][1])
+    assert [made._is_sound(entry, made.entries[0][1]) for entry in made.entries] == [True, False]
+
+
+def test_shrunk_covariances_take_part_where_rows_are_few() -> None:
+    for count, shrunk in ((50, True), (70, False)):  # 20 rows for each of three columns
+        few = rows(holes(normal(count, 0), 0.2, 1), recipe("mixture"))
+        titles = {title for title, _ in contest.candidates(recipe("mixture"), few, ["linear"])}
+        added = {"mixture shrunk to pairs, columns as they are"}
+        assert titles & added == (added if shrunk else set())
+    few = rows(holes(normal(50, 0), 0.2, 1), recipe("mixture"))
+    posterior = recipe("mixture").replace(uncertainty="posterior")
+    assert not any("shrunk" in title for title, _ in contest.candidates(posterior, few, ["linear"]))
 
 
 def test_each_model_of_a_weight_is_shown() -> None:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
 
@@ -630,6 +630,8 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
         factors = FACTORS if numbers >= MANY_NUMBERS else 1
         factored = {"covariance": "factor", "factors": factors}
         shapes += [*full, ("mixture", "mixture of factor models", factored)]
+        if full and len(rows.table.used) < WELL * numbers:
+            shapes.append(("mixture", "mixture shrunk to pairs", {"covariance": "full", "shrink_to": "pairs"}))
     if not layout.discrete and numbers >= FEWEST_NUMBERS and not full_only:
         shapes.append(("fa", "factor analysis", {}))
     if recipe.score == "loglik" and layout.discrete and numbers and recipe.value("model.dependence") is None:
@@ -652,6 +654,11 @@ def _gap(ours: Tensor, theirs: Tensor) -> tuple[float, float]:
     """The mean of ours [R] less theirs, row by row, and its standard error."""
     gap = ours - theirs
     return float(gap.mean()), float(gap.std()) / len(gap) ** 0.5
+
+
+def only_factors(settings: Mapping[str, Any]) -> bool:
+    """Whether a mixture of these settings says of its columns no more than factors do, where rows are few."""
+    return settings.get("covariance") == "factor" or settings.get("shrink_to") == "factors"
 
 
 def lags(scores: Scores, best: Scores) -> bool:
@@ -879,18 +886,27 @@ class _Contest:
         together; `best`: the best scores of all. By the log-likelihood every one may."""
         if self._recipe.score == "loglik":
             return True
-        return not lags(entry[1], best) and not self._is_coarse(*entry)
+        return not lags(entry[1], best) and not self._is_coarse(*entry, best)
 
-    def _is_coarse(self, candidate: Candidate, scores: Scores) -> bool:
-        """Whether a candidate is a factor model of a table whose rows determine full covariances well, and not clearly
-        better than the best of those with such."""
+    def _is_coarse(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
+        """Whether a candidate says of the columns nothing but their factors, and is not clearly better than the best of
+        those that say more: full covariances where the rows determine them well, else such as keep single pairs."""
         layout, settings = self._rows.table.layout, candidate.recipe.model.settings
-        full = [other.cells for one, other in self.entries if one.recipe.model.settings.get("covariance") == "full"]
+        if not (candidate.recipe.model.name == "fa" or only_factors(settings)):
+            return False
         components = cast(int, settings.get("components") or 1)
         well = len(self._used) >= WELL * components * (layout.D - len(layout.discrete))
-        if not full or not well or not (candidate.recipe.model.name == "fa" or settings.get("covariance") == "factor"):
+        finer = [
+            other.cells
+            for one, other in self.entries
+            if one.recipe.model.settings.get("covariance") == "full"
+            and (one.recipe.model.settings.get("shrink_to") == "pairs" or well)
+            and not only_factors(one.recipe.model.settings)
+            and not lags(other, best)
+        ]
+        if not finer:
             return False
-        mean, error = _gap(scores.cells, min(full, key=lambda cells: float(cells.mean())))
+        mean, error = _gap(scores.cells, min(finer, key=lambda cells: float(cells.mean())))
         return mean > -BETTER * error
 
     def _coded(self, recipe: Recipe) -> Rows:

@@ -44,6 +44,7 @@ def check(recipe: Recipe, settings: Settings, resumed: bool = False) -> list[Pro
         problems += _check_together(recipe, settings, resumed)
     problems += _check_bootstrap(recipe, settings) + _check_posterior(recipe, settings)
     problems += _check_average(recipe, settings) + _check_compare(recipe, settings)
+    problems += _check_shrinkage(recipe, settings)
     return problems + _check_select(recipe, settings)
 
 
@@ -76,6 +77,15 @@ def _check_bootstrap(recipe: Recipe, settings: Settings) -> list[Problem]:
     return [Problem(where, f"method '{name}' has no bootstrap refits", "leave it out, or take --method vgi")]
 
 
+def _check_shrinkage(recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of a target of covariances: of a method that has no use for it."""
+    if recipe.model.settings.get("shrink_to", "none") == "none" or recipe.method.name in (None, "em"):
+        return []
+    where = origin(settings, "model.shrink_to", "model.shrink_to")
+    what = f"model.shrink_to: covariances are shrunk by em, method '{recipe.method.name}' does not"
+    return [Problem(where, what, "leave it out, or take --method em")]
+
+
 def _check_posterior(recipe: Recipe, settings: Settings) -> list[Problem]:
     """Problems of posterior draws: of a model or a method that has none, or of settings that ask for none."""
     if recipe.uncertainty != "posterior":
@@ -88,6 +98,8 @@ def _check_posterior(recipe: Recipe, settings: Settings) -> list[Problem]:
     if recipe.model.name not in ("auto", "mixture") or recipe.method.name not in (None, "em"):
         fit = f"--model {recipe.model.name} --method {recipe.method.named}"
         return [Problem(where, f"posterior: {fit}: {able}", hint)]
+    if recipe.model.settings.get("shrink_to", "none") != "none":
+        return [Problem(where, "posterior: model.shrink_to has no effect on posterior draws", "leave one out")]
     if recipe.model.settings.get("covariance") == "factor" or recipe.model.settings.get("factors") is not None:
         return [Problem(where, f"posterior: {able}, model.covariance or model.factors says otherwise", "leave one out")]
     return []

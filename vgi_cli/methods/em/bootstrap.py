@@ -161,7 +161,7 @@ def refits(
                 penalty,
                 steps=size.steps,
                 tolerance=limit,
-                refine=several and all_rows,
+                refine=(several or refit.aimed) and all_rows,
                 each=lambda _: ask(stop),
             )
         except GivenUp:

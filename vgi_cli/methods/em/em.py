@@ -14,7 +14,9 @@ With s_j, m_j the variance and mean of the observed cells of column j, in nats:
       shifts B by levels       - 1/2 eta sum_j sum_levels B_j^2 / s_j
 
 W is what the covariances have in common: nu (`pooling`) says with how many rows' worth each is pulled to it (an inverse
-Wishart prior whose scale is fitted); tau is 1, and more where the rows are few (`FullGaussians.anchor`). `fa` keeps
+Wishart prior whose scale is fitted); tau is 1, and more where the rows are few (`FullGaussians.anchor`). Where
+`model.shrink_to` says what W is made of, it is that, and stays so while EM climbs; after some iterations it is made
+anew, by which the objective becomes another one (models/gaussian/shrunk.py). `fa` keeps
 lambda alone. The broad components of a mixture (models/gaussian/widened.py) have no such terms: their shape is fixed;
 their alpha is one row each (a tenth in mixed rows). In mixed rows q are the conditional tables of all rows (Dirichlet
 priors of beta pseudo-rows for each row of a table); after some iterations the forest and q are chosen anew by the rows
@@ -41,11 +43,11 @@ from vgi_cli.maths.noise import mix64
 from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, PieceEnd, Standing, State
 from vgi_cli.methods.em.steps import (
     NOT_BEGUN,
-    REFINED,
     Begun,
     Step,
     climb,
     em_step,
+    is_refined,
     iteration_in_pieces,
     nothing,
     parameters_of,
@@ -318,8 +320,10 @@ def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
         state.converged = gain < (max(ROUGH, state.tolerance) if state.rounds_to_come else state.tolerance)
         state.objective = value.objective
         state.epoch += 1
-        if state.epoch in REFINED:
+        if is_refined(state.model, state.epoch):
             state.model.refine(state.table, state.penalty)
+            if state.model.aimed:  # what comes is another objective
+                state.objective = torch.full_like(state.objective, -torch.inf)
         if state.converged and state.rounds_to_come:
             state.redraw()
         yield EpochEnd(state.epoch, {"objective": value.objective.item(), "loglik": (value.loglik / rows).item()})

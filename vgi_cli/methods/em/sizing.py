@@ -222,11 +222,21 @@ def _single(config: ModelConfig) -> bool:
 def plain(config: ModelConfig) -> str:
     """`5 clusters`, `3 factors`, `2 clusters with 3 factors each`: a size in words."""
     words = [f"{count} {noun}{'s' * (count != 1)}" for noun, count in _counts(config).items()]
-    return words[0] if len(words) == 1 else f"{words[0]} with {words[1]}{' each' if not _single(config) else ''}"
+    size = words[0] if len(words) == 1 else f"{words[0]} with {words[1]}{' each' if not _single(config) else ''}"
+    shrinkage = _shrinkage(config)
+    return size if shrinkage is None else f"{size}, by {shrinkage:g} rows"
+
+
+def _shrinkage(config: ModelConfig) -> float | None:
+    """By how many pseudo-rows covariances are shrunk to a target, where they are."""
+    return config.model_dump(include={"shrinkage"}).get("shrinkage")
 
 
 def _range(tried: Sequence[Candidate]) -> str:
-    """`tried 1 to 8`: of what a size counts first."""
+    """`tried 1 to 8`: of what a size counts first; `tried by 10 to 160 rows` where it is the strength that differs."""
+    strengths = {_shrinkage(candidate.config) for candidate in tried} - {None}
+    if len(strengths) > 1:
+        return f"tried by {min(strengths):g} to {max(strengths):g} rows"  # type: ignore[type-var]
     counts = [next(iter(_counts(candidate.config).values())) for candidate in tried]
     return f"tried {min(counts)} to {max(counts)}"
 
@@ -238,5 +248,6 @@ def describe(config: ModelConfig) -> str:
         if isinstance(value, bool):
             continue
         noun = name.removesuffix("s") if value == 1 else name
-        words.append(f"{value} {noun}" if isinstance(value, int) else str(value))
+        rows = f"by {value:g} rows" if isinstance(value, float) else str(value)
+        words.append(f"{value} {noun}" if isinstance(value, int) else rows)
     return ", ".join(words)

@@ -107,6 +107,13 @@ def _from(now: Begun, work: InPieces[Result]) -> Generator[Begun, None, Result]:
 
 REFINED = (4, 10)
 """After so many iterations a model chooses anew what no parameter says."""
+AIMED = (1, 2, 4, 10)
+"""The same where its penalty has a target: that begins as what one draw of the missing cells says."""
+
+
+def is_refined(model: GaussianFamily, done: int) -> bool:
+    """Whether a model chooses anew after so many iterations."""
+    return done in (AIMED if model.aimed else REFINED)
 
 
 def nothing(done: float) -> None:
@@ -129,10 +136,11 @@ def climb(
     value = iteration(model, table, penalty, accelerate)
     for done in range(1, epochs):
         each(done)
-        if done in REFINED:
+        anew = is_refined(model, done)
+        if anew:
             model.refine(table, penalty)
         last, value = value, iteration(model, table, penalty, accelerate)
-        if bool(value.objective - last.objective < tolerance * rows):
+        if not (anew and model.aimed) and bool(value.objective - last.objective < tolerance * rows):
             break
     return value
 
@@ -167,14 +175,18 @@ def settle(
     each       is told between steps how many are done; what it raises ends the climb
     """
     if model.gaussians.K == 1:
+        for _ in AIMED if refine and model.aimed else ():
+            model.em_step(table, penalty)
+            model.refine(table, penalty)
         return ascend(model, table, penalty, steps=steps, tolerance=tolerance, each=each)
     value = iteration(model, table, penalty, True)
     for done in range(3, steps, 3):
         each(done)
-        if refine and done // 3 in REFINED:
+        anew = refine and is_refined(model, done // 3)
+        if anew:
             model.refine(table, penalty)
         last, value = value, iteration(model, table, penalty, True)
-        if bool(value.objective - last.objective < tolerance):
+        if not (anew and model.aimed) and bool(value.objective - last.objective < tolerance):
             return True
     return False
 

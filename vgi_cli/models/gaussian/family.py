@@ -364,9 +364,14 @@ class GaussianFamily(Marginal):
         of the fit, so that the refit has to start anew."""
         return False
 
+    @property
+    def aimed(self) -> bool:
+        """Whether the objective has a target that `refine` makes of the rows."""
+        return False
+
     def refine(self, table: EmTable, penalty: Penalty) -> None:
-        """Choose anew, between EM steps, what no parameter says (the shape of a forest), where the family has such; the
-        objective does not fall."""
+        """Choose anew, between EM steps, what no parameter says, where the family has such: the shape of a forest, by
+        which the objective does not fall; a target of its penalty, by which it becomes another one."""
 
     @torch.no_grad()
     def responsibilities(self, table: EmTable) -> Tensor:

@@ -83,22 +83,25 @@ class FullGaussians(Gaussians):
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         """With the common covariance W at its best value (`common`) for the current covariances."""
-        if self._small(scale):
+        if self._in_loops(scale):
             value = compiled.kernel("penalty")(*self._arrays(scale, penalty))
             if math.isnan(value):
                 raise torch.linalg.LinAlgError("a matrix is not positive definite")
             return self.mean.new_tensor(value)
-        K = self.mean.shape[0]
         precision, logdet = self.precision()
         W = self.common(precision, scale, penalty)
         shift = self.mean - scale.mean
         square = torch.einsum("kd,kde,ke->", shift, precision, shift)
         trace = (precision * W).sum()
         floor = (precision.diagonal(dim1=-2, dim2=-1) * scale.variance).sum()
-        tau = self.anchor(scale, penalty)
-        prior = (K * penalty.pooling + tau) * torch.logdet(W) - tau * (W.diagonal() / scale.variance).sum()
         pull = penalty.pooling * (logdet.sum() + trace)
-        return 0.5 * (prior - pull - penalty.floor * floor - penalty.mean * square)
+        return 0.5 * (self.log_prior(W, scale, penalty) - pull - penalty.floor * floor - penalty.mean * square)
+
+    def log_prior(self, common: Tensor, scale: Scale, penalty: Penalty) -> Tensor:
+        """Twice what the penalty says of the common covariance alone."""
+        tau = self.anchor(scale, penalty)
+        total = self.mean.shape[0] * penalty.pooling + tau
+        return total * torch.logdet(common) - tau * (common.diagonal() / scale.variance).sum()
 
     def common(self, precision: Tensor, scale: Scale, penalty: Penalty) -> Tensor:
         """W [D, D], a weighted harmonic mean of the covariances and the columns' variances (unused without pooling)."""
@@ -118,7 +121,7 @@ class FullGaussians(Gaussians):
         return max(penalty.common, few) if penalty.common else 0.0
 
     def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
-        if self._small(scale):
+        if self._in_loops(scale):
             parts = (part.detach().contiguous().numpy() for part in statistics)
             if not compiled.kernel("maximise")(*self._arrays(scale, penalty), *parts):
                 raise torch.linalg.LinAlgError("a matrix is not positive definite")
@@ -136,7 +139,7 @@ class FullGaussians(Gaussians):
         scatter = scatter + penalty.pooling * W + penalty.floor * torch.diag(scale.variance)
         self.set_moments(self.mean + shift, scatter / (count + penalty.pooling)[:, None, None])
 
-    def _small(self, scale: Scale) -> bool:
+    def _in_loops(self, scale: Scale) -> bool:
         """Whether compiled loops compute with the parameters: where these are few, tensors are mostly overhead."""
         K, D = self.mean.shape
         return D > 0 and K * D**3 <= SMALL and lanes.suit(scale.rows, K, self.mean, self.tril)

@@ -18,13 +18,17 @@ from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
 from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws
 from vgi_cli.models.gaussian.shifted import SHIFT, Shifted, ShiftedCellLaws
+from vgi_cli.models.gaussian.shrunk import ShrinkTo, ShrunkGaussians
 from vgi_cli.models.gaussian.widened import MIXED_ROWS, MIXED_SCALES, ROWS, SCALES, Widened
-from vgi_cli.ranges import Components, Factors
+from vgi_cli.ranges import Components, Factors, PseudoRows
 
 RIDGE = 1.0
 """Pseudo-observations of 0 for each loading of a factor-analytic component."""
 TABLES = 0.5
 """Pseudo-rows with which each row of a component's tables of levels is pulled to that of all rows."""
+SHRINKAGES = (16.0, 4.0, 1.0, 0.25)
+"""Pseudo-rows for each column of numbers by which covariances may be shrunk, where nobody says how many: in tables of
+so few rows that it matters the first are mostly best."""
 FULL_UP_TO = 40
 """Columns up to which covariances are full unless told otherwise."""
 
@@ -44,6 +48,10 @@ class MixtureConfig(ModelConfig):
                 linear in indicators of the levels (`linear`, see `shifted.py`); `turn`: not, but in every second
                 bootstrap refit, so that imputations are drawn from both kinds in turn; none: by the number of rows
                 (fitting/trees.py)
+    shrink_to   what full covariances are shrunk to: the columns' variances (`diagonal`), `factors` that several columns
+                share, or these and the `pairs` of columns that stand out beside them (maths/shrinkage.py); `none`: to
+                each other, and these a little to the variances
+    shrinkage   by how many pseudo-rows; none: chosen by held-out rows
     """
 
     components: Components | None = None
@@ -52,9 +60,17 @@ class MixtureConfig(ModelConfig):
     outliers: bool | None = None
     levels: Literal["forest", "independent"] = "forest"
     dependence: Literal["none", "linear", "turn"] | None = None
+    shrink_to: Literal["none"] | ShrinkTo = "none"
+    shrinkage: PseudoRows | None = None
 
     def without_effect(self) -> Mapping[str, str]:
-        return {"factors": "covariances are full"} if self.covariance == "full" else {}
+        full = self.covariance == "full" or (self.covariance is None and self.shrink_to != "none")
+        idle = {"factors": "covariances are full"} if full else {}
+        if self.shrink_to == "none":
+            idle["shrinkage"] = "model.shrink_to does not say to what"
+        elif self.covariance == "factor":
+            idle["shrink_to"] = "it is full covariances that are shrunk"
+        return idle
 
     def idle(self, layout: Layout, refits: int) -> Mapping[str, str]:
         if self.dependence in (None, "none"):
@@ -83,16 +99,18 @@ class GaussianMixture(GaussianFamily):
         layout: Layout | None = None,
         edges: bool = True,
         dependence: str = "none",
+        shrinkage: float | None = None,
     ) -> None:
         """learnt: the K components; broad: those of fixed shape for outlying rows, if any; layout: of mixed rows (the
         Gaussians are then of their continuous dimensions); edges: whether levels depend on each other within a
-        component; dependence: how the numbers depend on them there."""
+        component; dependence: how the numbers depend on them there; shrinkage: of ShrunkGaussians."""
         super().__init__()
         scales = SCALES if layout is None else MIXED_SCALES
         self.gaussians = learnt if broad is None else Widened(learnt, broad, scales)
         if layout is not None:
             kind = Shifted if dependence != "none" and layout.continuous else Mixed
             self.gaussians = kind(self.gaussians, layout, edges=edges)
+        self._learnt, self._shrinkage = learnt, shrinkage
         self._shifts, self._turns = dependence == "linear", dependence == "turn"
         self.logits = nn.Parameter(torch.zeros(len(self.gaussians.means())))
 
@@ -108,12 +126,16 @@ class GaussianMixture(GaussianFamily):
 
         scales = MIXED_SCALES if layout.discrete else SCALES
         broad = gaussians(len(scales)) if config.outliers else None
-        mixed = layout if layout.discrete else None
-        return cls(gaussians(K), broad, mixed, config.levels == "forest", config.dependence or "none")
+        mixed, edges, dependence = layout if layout.discrete else None, config.levels == "forest", config.dependence
+        if config.shrink_to == "none":
+            return cls(gaussians(K), broad, mixed, edges, dependence or "none")
+        learnt, nu = ShrunkGaussians(K, D, config.shrink_to), config.shrinkage
+        return cls(learnt, broad, mixed, edges, dependence or "none", float(D) if nu is None else nu)
 
     @classmethod
     def sizes(cls, config: MixtureConfig, N: int, D: int) -> Sequence[Sequence[MixtureConfig]]:
-        """One path of components for full covariances, one for each number of factors otherwise."""
+        """One path of components for full covariances, one for each number of factors otherwise; where they are shrunk
+        by what nobody says, one for each strength."""
         covariance = _covariance(config, D)
         counts = [K for K in (1, 2, 3, 5, 8, 12, 20) if 10 * K <= N] or [1]
         components = counts if config.components is None else [config.components]
@@ -121,14 +143,14 @@ class GaussianMixture(GaussianFamily):
         if covariance == "factor" and config.factors is None:
             factors = [L for L in (1, 3, 8, 16) if 2 * L <= D and (L > 1 or D < 12)] or [0]
         outliers = True if config.outliers is None else config.outliers
+        strengths = [config.shrinkage]
+        if config.shrink_to != "none" and config.shrinkage is None:
+            strengths = [share * D for share in SHRINKAGES]
+        same = {"covariance": covariance, "outliers": outliers}
         return [
-            [
-                config.model_copy(
-                    update={"components": K, "covariance": covariance, "factors": L, "outliers": outliers}
-                )
-                for K in components
-            ]
+            [config.model_copy(update={**same, "components": K, "factors": L, "shrinkage": nu}) for K in components]
             for L in factors
+            for nu in strengths
         ]
 
     @torch.no_grad()
@@ -159,6 +181,8 @@ class GaussianMixture(GaussianFamily):
         own = torch.diag(x.var(0, correction=0).clamp(min=1e-6) if several else x[0])
         self.double().gaussians.set_moments(mean, (covariance + 0.05 * own).expand(K, -1, -1))
         numbers = self.gaussians if mixed is None else mixed.numbers
+        if isinstance(self._learnt, ShrunkGaussians):
+            self._learnt.aim(covariance.new_full(covariance.shape, float(x.shape[0])), covariance + 1e-6 * own)
         if isinstance(numbers, Widened):
             whole = rows if mixed is None else rows[:, mixed.continuous]  # as they were before any shift
             centred = whole - whole.mean(0)
@@ -177,13 +201,14 @@ class GaussianMixture(GaussianFamily):
         self.logits.copy_((weights / weights.sum()).log())
 
     def penalty(self, pooling: float | None, floor: float) -> Penalty:
-        """Pooling of 2 (D + 2) pseudo-rows unless told otherwise."""
+        """Pooling of 2 (D + 2) pseudo-rows unless told otherwise; of the model's own where it has a target."""
         D = self.gaussians.means().shape[1]
         weight: float | Tensor = 1e-6
         if len(self.logits) > self.gaussians.K:
             rows = MIXED_ROWS if isinstance(self.gaussians, Mixed) else ROWS
             weight = self.logits.detach().new_full(self.logits.shape, rows)
             weight[: self.gaussians.K] = 1e-6
+        pooling = pooling if self._shrinkage is None else self._shrinkage
         pooling = 2.0 * (D + 2) if pooling is None else pooling
         tables = TABLES if isinstance(self.gaussians, Mixed) else 0.0
         return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight, tables=tables, shift=SHIFT)
@@ -203,10 +228,20 @@ class GaussianMixture(GaussianFamily):
         self._shifts = number % 2 == 1 if self._turns else self._shifts
         return self._turns and self._shifts and isinstance(self.gaussians, Shifted)
 
+    @property
+    def aimed(self) -> bool:
+        return self._shrinkage is not None
+
     @torch.no_grad()
     def refine(self, table: EmTable, penalty: Penalty) -> None:
-        """Learn the forest anew from how the rows belong to the components; kept where the objective does not fall."""
+        """Make the target of the covariances anew, where they have one; learn the forest anew from how the rows belong
+        to the components, which is kept where the objective does not fall."""
         mixed = self.gaussians
+        if isinstance(self._learnt, ShrunkGaussians):
+            seen = (~table.patterns.missing[table.patterns.of_row]).to(table.x)
+            seen = seen[:, mixed.continuous] if isinstance(mixed, Mixed) else seen
+            rows = table.ranks.total(seen.mT @ (seen * table.weights[:, None]))[0]
+            self._learnt.aim(rows)
         if not isinstance(mixed, Mixed) or len(mixed.discrete) < 2 or not mixed.edges:
             return
         before, value = copy.deepcopy(self.state_dict()), self.objective(table, penalty)
@@ -258,7 +293,8 @@ class GaussianMixture(GaussianFamily):
 def _covariance(config: MixtureConfig, D: int) -> Literal["full", "factor"]:
     if config.covariance is not None:
         return config.covariance
-    return "full" if D <= FULL_UP_TO and config.factors is None else "factor"
+    full = D <= FULL_UP_TO and config.factors is None
+    return "full" if full or config.shrink_to != "none" else "factor"
 
 
 def _k_means(x: Tensor, K: int, generator: torch.Generator) -> Tensor:
