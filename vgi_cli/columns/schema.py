@@ -23,6 +23,7 @@ from vgi_cli.columns.base import (
     Transform,
 )
 from vgi_cli.columns.number import Constant, as_written
+from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError, RunError, UsageError, nearest
@@ -31,9 +32,9 @@ from vgi_cli.registry.names import KINDS
 
 T = TypeVar("T")
 
-SCHEMA_FORMAT = 5
+SCHEMA_FORMAT = 6
 """1: without spikes; 2: fills of all columns, unless `bounded` was false, stay in the observed range; 3: without
-relations; 4: without notations."""
+relations; 4: without notations; 5: without orders."""
 _BLANK: dict[str, Any] = {
     **dict.fromkeys(("low", "high", "lower", "upper", "lattice")),
     "dequantise": False,
@@ -110,12 +111,13 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
 @dataclass(frozen=True)
 class Schema:
     """The columns of a fitted table in its order, the transform behind the codecs, and the relations between modelled
-    columns that fills keep to."""
+    columns and their orders that fills keep to."""
 
     columns: tuple[Column, ...]
     transform: Transform = "linear"
     format: int = SCHEMA_FORMAT
     relations: tuple[Relation, ...] = ()
+    orders: tuple[Order, ...] = ()
 
     @cached_property
     def encoded(self) -> tuple[ModelledColumn, ...]:
@@ -152,6 +154,7 @@ class Schema:
             "transform": self.transform,
             "format": self.format,
             "relations": [_adapter(Relation).dump_python(one, mode="json") for one in self.relations],
+            "orders": [_adapter(Order).dump_python(one, mode="json") for one in self.orders],
         }
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -170,16 +173,19 @@ class Schema:
             )
         if found in (1, 2):
             raw = _of_format_2(raw)
-        if found in (3, 4):
+        if found in (3, 4, 5):
             raw = {**raw, "format": SCHEMA_FORMAT}
         document = _checked(_adapter(_Document), raw)
         columns = tuple(_column_of(column, f"columns.{i}.") for i, column in enumerate(document.columns))
         once = len({c.name for c in columns}) == len(columns)
         if not once or any(c.role != "data" and not isinstance(c, Carried) for c in columns):
             raise _damaged("columns do not fit together")
-        schema = cls(columns, document.transform, relations=document.relations)
+        schema = cls(columns, document.transform, relations=document.relations, orders=document.orders)
         if not all(_fits(one, schema) for one in schema.relations):
             raise _damaged("relations do not fit the columns")
+        numbers = {column.name for column in schema.encoded if column.level_counts[-1] == 0}
+        if not all({one.low, one.high} <= numbers for one in schema.orders):
+            raise _damaged("orders do not fit the columns")
         return schema
 
 
@@ -189,8 +195,9 @@ class _Document:
 
     columns: tuple[dict[str, Any], ...]
     transform: Transform = "linear"
-    format: Literal[5] = 5
+    format: Literal[6] = 6
     relations: tuple[Relation, ...] = ()
+    orders: tuple[Order, ...] = ()
 
 
 @cache

@@ -410,6 +410,7 @@ def observed_codes(rows: Rows, schema: Schema) -> Floats:
     if rows.source is None:
         return decode(rows.table.x, schema)
     names = {name for relation in schema.relations for name in relation.names}
+    names |= {name for order in schema.orders for name in (order.low, order.high)}
     codes, places = np.zeros((rows.table.N, len(schema.encoded))), rows.places.numpy()
     for i, column in enumerate(schema.encoded):
         if column.name in names:
@@ -584,7 +585,7 @@ class Sampling:
         draws = unpool(draws, schema, self._seed, rows.keys)
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
         require_finite(draws, missing, schema.layout.columns)
-        observed = observed_codes(rows, schema) if schema.relations else np.zeros(missing.shape)
+        observed = observed_codes(rows, schema) if schema.relations or schema.orders else np.zeros(missing.shape)
         apart = keep_relations(draws, observed, missing, schema, self.deltas.columns)
         if self._request.point is not None:
             draws = point_estimate(draws, cast(Point, self._request.point), schema)

@@ -13,7 +13,8 @@ from vgi_cli.columns.base import Cells, Finding
 from vgi_cli.columns.numerals import Bools
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import SHOWN, Alarm, are, capped, first_cell, hole_notes, named, others, shortened
-from vgi_cli.encoding.redundant import relation_words
+from vgi_cli.encoding.orders import crossings
+from vgi_cli.encoding.redundant import every_kept
 from vgi_cli.encoding.relations import departures
 from vgi_cli.errors import InputError, closest
 from vgi_cli.table.base import Table
@@ -94,7 +95,7 @@ class Check:
         self._bare = BareRows()
         self._found: dict[str, list[_Found]] = {name: [] for name in schema.modelled}
         self._observed = dict.fromkeys(schema.modelled, 0)
-        self._departures = [0] * len(schema.relations)
+        self._departures = [0] * (len(schema.relations) + len(schema.orders))
         lacking = [name for name in schema.modelled if name not in names]
         if lacking:
             hint = "the fit needs every modelled column; a column may be empty"
@@ -117,7 +118,8 @@ class Check:
             self._observed[column.name] += int((~cells.missing).sum())
         if self._unseen == "missing":
             forget_unseen(table, self._schema)
-        self._departures = [a + b for a, b in zip(self._departures, departures(table, self._schema), strict=True)]
+        departing = [*departures(table, self._schema), *crossings(table, self._schema)]
+        self._departures = [a + b for a, b in zip(self._departures, departing, strict=True)]
         if self._schema.modelled:
             holes = absent(table, self._schema)
             self.incomplete += int(holes.any(1).sum())
@@ -145,10 +147,9 @@ class Check:
         notes += map(Alarm, capped([str(one) for one in found if one in urgent]))
         notes += [str(one) for one in told if not one.finding.several]
         notes += capped([str(one) for one in told if one.finding.several])
-        for relation, count in zip(schema.relations, self._departures, strict=True):
+        for words, count in zip(every_kept(schema), self._departures, strict=True):
             if count:
                 rows = f"{count:,} row{'s' * (count > 1)} of {label} depart{'s' * (count == 1)} from it"
-                words = relation_words(relation, schema)
                 notes.append(f"{words} in every row of the fit; {rows}, and fills keep to it all the same")
         if [n for n in self._names if n in schema.modelled] != list(schema.modelled):
             notes.append("columns are in another order than in the fit: matched by name")

@@ -18,8 +18,10 @@ from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
 from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named, plain_number, typed
 from vgi_cli.encoding.check import BareRows, Holes
+from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
+from vgi_cli.encoding.straight import torn
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.encoding.texts import looks_written, read_as_numbers
 from vgi_cli.errors import InputError, UsageError, nearest
@@ -103,6 +105,11 @@ def infer_schema(
         room = request._replace(encoding=encoding._replace(spikes="room"))
         column = infer_column(table.column(columns[i].name), role, room)
         columns[i] = replace(column, stored=columns[i].stored)
+    for i in torn(table, columns, rows) if transform == "normal" else ():
+        role, request = requests[columns[i].name]
+        linear = request._replace(encoding=encoding._replace(transform="linear"))
+        column = infer_column(table.column(columns[i].name), role, linear)
+        columns[i] = replace(column, stored=columns[i].stored)
     schema = Schema(tuple(columns), transform)
     for name, flag in flags.items():
         varies = rows is None or not isinstance(schema.columns[table.place(name)], Constant | Empty)
@@ -113,7 +120,9 @@ def infer_schema(
         _refuse_no_numbers(table, schema)
     found: list[Redundant] = candidates(table, schema) if looked_for(table, schema) else []
     if encoding.relations == "keep":
-        schema = replace(schema, relations=relations_among(table, schema, found))
+        relations = relations_among(table, schema, found)
+        orders = orders_among(table, schema, relations) if looked_for(table, schema) else ()
+        schema = replace(schema, relations=relations, orders=orders)
     doubts = [*suspects(table, schema, kinds), *redundant_notes(redundant(found, schema), schema)]
     return schema, _notes(table, schema, rows is not None, kinds) + doubts
 

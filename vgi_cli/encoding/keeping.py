@@ -18,6 +18,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.orders import keep_orders
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing, noise_of
 
@@ -51,8 +52,8 @@ class _Cells:
 
 
 def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: Collection[str] = ()) -> int:
-    """Let the fills keep to the relations of their columns, in place. In how many rows of all draws some fill could
-    not.
+    """Let the fills keep to the relations of their columns, and to their orders (`orders.py`), in place. In how many
+    rows of all draws some fill could not.
 
     draws     [m, N, columns] codes of completed rows
     observed  [N, columns] codes of the same rows, exact where a cell is observed
@@ -66,10 +67,16 @@ def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Sche
     its digits go. Exact relations come before rounded ones, and of these the finer ones first. A row whose cells cannot
     go together within the limits of the columns stays as it was drawn.
     """
+    apart = _kept(draws, observed, missing, schema, but)
+    return int((apart | keep_orders(draws, observed, missing, schema, but)).sum())
+
+
+def _kept(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: Collection[str]) -> Bools:
+    """Let the fills keep to relations; [m, N] where some fill could not."""
     at = {name: i for i, name in enumerate(schema.modelled)}
     own = [one for one in schema.relations if not set(one.names) & set(but)]
     if not own or not missing.any():
-        return 0
+        return np.zeros(draws.shape[:2], bool)
 
     def cells(relations: Sequence[Relation]) -> list[_Cells]:
         made = []
@@ -207,14 +214,14 @@ def _approach(values: Floats, free: Bools, done: Bools, cells: _Cells) -> None:
         done |= moved & near & ((lead == place) | (not product))
 
 
-def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[_Cells]) -> int:
-    """In how many rows of all draws a fill departs from a relation."""
+def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[_Cells]) -> Bools:
+    """[m, N] where a fill departs from a relation."""
     apart = np.zeros(draws.shape[:2], bool)
     for one in told:
         rows = np.flatnonzero(missing[:, one.places].any(1))
         values = _values(draws, observed, missing, rows, one.places)
         apart[:, rows] |= departing(one.relation, values, one.digit)
-    return int(apart.sum())
+    return apart
 
 
 def _order(cells: _Cells) -> list[int]:

@@ -94,18 +94,23 @@ def looked_for(table: Table, schema: Schema) -> bool:
 
 
 def kept_words(schema: Schema) -> list[str]:
-    """A line on the relations that fills keep to; none where there are none."""
-    if not schema.relations:
+    """A line on the relations and orders that fills keep to; none where there are none."""
+    words = every_kept(schema)
+    if not words:
         return []
-    words = [relation_words(relation, schema) for relation in schema.relations]
     more = [f"and {len(words) - SHOWN} more, which -v lists"] if len(words) > SHOWN else []
     what = "; ".join([*words[:SHOWN], *more])
     return [f"fills keep to what holds in every row: {what} (`--set table.relations=ignore` if that is chance)"]
 
 
 def rest_of_kept(schema: Schema) -> list[str]:
-    """A line on each relation that `kept_words` leaves out."""
-    return [f"in every row, and in fills: {relation_words(relation, schema)}" for relation in schema.relations[SHOWN:]]
+    """A line on each relation or order that `kept_words` leaves out."""
+    return [f"in every row, and in fills: {words}" for words in every_kept(schema)[SHOWN:]]
+
+
+def every_kept(schema: Schema) -> list[str]:
+    """The relations and orders of a schema in words."""
+    return [*(relation_words(one, schema) for one in schema.relations), *(one.words() for one in schema.orders)]
 
 
 def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:

@@ -1,0 +1,255 @@
+"""Columns that are in order in every row are found, and fills keep to that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vgi_cli
+from vgi_cli.columns.base import Encoding
+from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.orders import Order
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.check import check
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.orders import crossings, keep_orders
+from vgi_cli.encoding.redundant import codes_of, kept_words
+from vgi_cli.errors import RunError
+from vgi_cli.table.frames import from_frame
+
+N = 300
+DAY = pd.Timedelta(days=1)
+
+
+def stays(seed: int = 0, n: int = N) -> pd.DataFrame:
+    """Admitted before discharged; low <= mid <= high, in other digits; and columns that have no order."""
+    rng = np.random.default_rng(seed)
+    admitted = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D")
+    low = rng.gamma(3, 2, n).round(2)
+    mid = np.ceil(10 * (low + rng.exponential(1, n))) / 10
+    return pd.DataFrame(
+        {
+            "discharged": admitted + pd.to_timedelta(np.floor(rng.gamma(1.2, 5, n)), "D"),
+            "admitted": admitted,
+            "high": np.ceil(mid + rng.exponential(3, n)),
+            "low": low,
+            "mid": mid,
+            "age": rng.integers(20, 80, n),
+            "weight": rng.normal(75, 12, n).round(1),
+        }
+    )
+
+
+def schema_of(frame: pd.DataFrame, encoding: Encoding = Encoding()) -> Schema:  # noqa: B008 - it is frozen
+    return infer_schema(from_frame(frame), encoding=encoding)[0]
+
+
+def pairs(schema: Schema) -> list[tuple[str, str]]:
+    return [(one.low, one.high) for one in schema.orders]
+
+
+def holed(frame: pd.DataFrame, seed: int = 1, share: float = 0.2) -> pd.DataFrame:
+    return frame.mask(np.random.default_rng(seed).random(frame.shape) < share)
+
+
+def codes_in(frame: pd.DataFrame, schema: Schema) -> Floats:
+    table = from_frame(frame)
+    return np.stack([codes_of(table, column) for column in schema.encoded], 1)
+
+
+SCHEMA = schema_of(stays())
+TRUE = codes_in(stays(), SCHEMA)
+AT = {name: i for i, name in enumerate(SCHEMA.modelled)}
+
+
+# -- what is found -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_orders_are_found_without_those_that_follow(share: float) -> None:
+    schema = schema_of(holed(stays(), share=share))
+    assert sorted(pairs(schema)) == [("admitted", "discharged"), ("low", "mid"), ("mid", "high")]
+    line = "fills keep to what holds in every row: 'admitted' ≤ 'discharged'"
+    assert line in kept_words(schema)[0]
+    assert Schema.from_json(schema.to_json()).orders == schema.orders
+
+
+def test_what_an_order_says_of_the_distance() -> None:
+    [order] = [one for one in SCHEMA.orders if one.low == "admitted"]
+    frame = stays()
+    days = (frame.discharged - frame.admitted).dt.total_seconds().to_numpy()
+    assert order.spread == pytest.approx(days.std())
+    crossed = 0.5 * (1 + math.erf(-days.mean() / days.std() / 2**0.5))
+    assert order.near == pytest.approx(np.quantile(days, crossed))
+    assert order.shift == (frame.discharged.min() - frame.admitted.min()).total_seconds()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda frame: frame.assign(discharged=frame.discharged.mask(frame.index == 7, frame.admitted - DAY)),
+        lambda frame: frame.iloc[:25],
+        lambda frame: frame.assign(discharged=frame.admitted.to_numpy()[::-1] + np.timedelta64(10_000, "D")),  # far
+        lambda frame: frame.assign(discharged=frame.discharged.dt.date),  # days, not moments
+        lambda frame: frame.assign(discharged=frame.discharged.dt.tz_localize("Europe/Paris")),
+        lambda frame: frame.assign(discharged=(frame.discharged - pd.Timestamp("1970-01-01")).dt.total_seconds()),
+        lambda frame: frame.assign(discharged=frame.admitted + pd.Timedelta("3D")),  # a relation says more
+    ],
+)  # fmt: skip
+def test_what_may_be_chance_or_says_nothing_is_not(spoil: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    assert pairs(schema_of(spoil(stays()[["discharged", "admitted", "age"]]))) == []
+
+
+def test_columns_of_no_order_cross_by_chance() -> None:
+    for seed in range(20):
+        frame = pd.DataFrame(np.random.default_rng(seed).normal(size=(60, 8)), columns=list("abcdefgh"))
+        assert schema_of(frame).orders == ()
+
+
+def test_nothing_is_looked_for_where_relations_are_ignored() -> None:
+    assert schema_of(stays(), Encoding(relations="ignore")).orders == ()
+
+
+# -- fills -------------------------------------------------------------------------------------------------------------
+
+
+def kept(draws: Floats, missing: Bools, true: Floats = TRUE) -> tuple[Floats, Bools]:
+    after = draws.copy()
+    apart = keep_orders(after, np.where(missing, 0.0, true), missing, SCHEMA)
+    return after, apart
+
+
+def crossed(values: Floats) -> Bools:
+    """[m, N] where any order does not hold."""
+    parts = [values[..., AT[o.low]] > values[..., AT[o.high]] + o.shift + 1e-9 for o in SCHEMA.orders]
+    return np.any(parts, axis=0)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.1, 0.5, 0.9, 1.0]))
+def test_fills_are_in_order_and_nothing_else_is_moved(seed: int, share: float) -> None:
+    rng = np.random.default_rng(seed)
+    missing = rng.random(TRUE.shape) < share
+    draws = np.repeat(TRUE[None], 2, 0)
+    other = rng.permuted(draws, axis=1)  # each cell that of another row
+    draws = np.where(missing, other, draws)
+    after, apart = kept(draws, missing)
+    assert not crossed(after).any() and not apart.any()
+    assert np.array_equal(after[:, ~missing], draws[:, ~missing])
+    free = [AT["age"], AT["weight"]]
+    assert np.array_equal(after[..., free], draws[..., free])
+    good = ~crossed(draws)  # rows in which all is in order stay as they were drawn
+    assert np.array_equal(after[good], draws[good])
+    for i, column in enumerate(SCHEMA.encoded):
+        assert np.allclose(column.held(after[..., i]), after[..., i])
+
+
+def test_a_fill_is_moved_no_farther_than_the_nearest_rows_lie() -> None:
+    order = next(one for one in SCHEMA.orders if one.low == "low")
+    missing = np.zeros(TRUE.shape, bool)
+    missing[:, AT["low"]] = True
+    draws = np.repeat(TRUE[None], 1, 0)
+    away = np.linspace(0.1, 30, N)
+    draws[0, :, AT["low"]] = TRUE[:, AT["mid"]] + away
+    moved, apart = kept(draws, missing)
+    beside = TRUE[:, AT["mid"]] - moved[0, :, AT["low"]]
+    fits = TRUE[:, AT["mid"]] - order.near > 0.1  # and does not come below the least value of the column
+    assert not apart.any()
+    expected = order.near * (1 - np.exp(-away / order.spread))
+    assert beside[fits] == pytest.approx(expected[fits], abs=0.0101)
+
+
+def test_a_fill_between_two_observed_cells_stays_between_them() -> None:
+    missing = np.zeros(TRUE.shape, bool)
+    missing[:, AT["mid"]] = True
+    draws = np.repeat(TRUE[None], 2, 0)
+    draws[0, :, AT["mid"]], draws[1, :, AT["mid"]] = -50.0, 500.0
+    after, apart = kept(draws, missing)
+    assert not crossed(after).any() and not apart.any()
+
+
+def test_observed_cells_that_are_out_of_order_leave_a_fill_as_it_was() -> None:
+    true = TRUE.copy()
+    true[0, AT["low"]], true[0, AT["high"]] = 30.0, 3.0
+    missing = np.zeros(TRUE.shape, bool)
+    missing[:2, AT["mid"]] = True
+    draws = np.repeat(true[None], 2, 0)
+    draws[:, 0, AT["mid"]] = 12.3
+    after, apart = kept(draws, missing, true)
+    assert (after[:, 0, AT["mid"]] == 12.3).all()
+    assert apart[:, 0].all() and not apart[:, 1:].any()
+    assert keep_relations(draws, true, missing, SCHEMA) == 2
+
+
+def test_columns_that_are_left_alone() -> None:
+    missing = np.zeros(TRUE.shape, bool)
+    missing[:, AT["low"]] = True
+    draws = np.repeat(TRUE[None], 1, 0)
+    draws[0, :, AT["low"]] = 100.0
+    after = draws.copy()
+    assert not keep_orders(after, TRUE, missing, SCHEMA, ["low"]).any()
+    assert np.array_equal(after, draws)
+
+
+def test_columns_of_a_relation_are_not_moved() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.gamma(2, 5, N).round(1), rng.gamma(2, 5, N).round(1)
+    total = (a + b).round(1)
+    frame = pd.DataFrame(
+        {"a": a, "b": b, "total": total, "paid": (total - rng.exponential(3, N).round(1)).clip(0).round(1)}
+    )
+    schema = schema_of(frame)
+    assert ("paid", "total") in pairs(schema) and schema.relations
+    true, missing = codes_in(frame, schema), np.zeros(frame.shape, bool)
+    missing[:, 1], missing[:, 3] = True, True  # b follows from a and total
+    draws = np.repeat(true[None], 1, 0)
+    draws[0, :, 1], draws[0, :, 3] = 7.0, 200.0
+    assert keep_relations(draws, np.where(missing, 0, true), missing, schema) == 0
+    assert np.allclose(draws[0, :, 1], true[:, 1])
+    assert (draws[0, :, 3] <= true[:, 2] + 1e-9).all()
+
+
+# -- new tables, runs --------------------------------------------------------------------------------------------------
+
+
+def test_new_rows_that_are_out_of_order_are_counted() -> None:
+    new = stays(5, 40)
+    new.loc[:2, "discharged"] = new.admitted[:3] - pd.Timedelta("2D")
+    at = pairs(SCHEMA).index(("admitted", "discharged"))
+    assert crossings(from_frame(new), SCHEMA)[at] == 3
+    line = "'admitted' ≤ 'discharged' in every row of the fit; 3 rows"
+    assert any(line in one for one in check(from_frame(new), SCHEMA))
+
+
+def test_damage_is_named() -> None:
+    text = SCHEMA.to_json()
+    place = text.index('"orders"')
+    for old, new in (('"low": "admitted"', '"low": "nobody"'), ('"high": "discharged"', '"high": "admitted"')):
+        with pytest.raises(RunError, match=r"schema\.json: damaged \(.*order"):
+            Schema.from_json(text[:place] + text[place:].replace(old, new, 1))
+    before = text[:place].rstrip().rstrip(",").replace('"format": 6', '"format": 5') + "}"
+    assert Schema.from_json(before).orders == () and Schema.from_json(before).relations == SCHEMA.relations
+
+
+def test_an_order_is_of_two_columns() -> None:
+    with pytest.raises(ValueError, match="two columns"):
+        Order("a", "a", 1.0, 0.0)
+
+
+def test_filled_tables_and_sampled_rows_are_in_order(tmp_path: Path) -> None:
+    frame = stays()[["admitted", "discharged", "low", "mid"]]
+    run = vgi_cli.fit(holed(frame), out=tmp_path / "run", model="mixture", threads=1, set={"bootstrap": 2})
+    for one in [*run.impute(m=3), run.sample(n=200)]:
+        assert (one.admitted <= one.discharged).all() and (one.low <= one.mid).all()
+    plain = vgi_cli.fit(
+        holed(frame), out=tmp_path / "plain", model="mixture", threads=1,
+        set={"bootstrap": "none", "table.relations": "ignore"},
+    )  # fmt: skip
+    assert any((one.admitted > one.discharged).any() for one in plain.impute(m=3))

@@ -1,0 +1,65 @@
+"""Columns that go together along a line are not bent each by a map of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from vgi_cli.columns.base import Encoding
+from vgi_cli.encoding import straight
+from vgi_cli.encoding.encoder import encode
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.table.frames import from_frame
+
+BENT = Encoding("normal")
+
+
+def frame(spread: float, n: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    first = rng.uniform(0, 700, n)
+    return pd.DataFrame({"first": first, "second": first + rng.normal(5, spread, n), "own": rng.gamma(2, 3, n)})
+
+
+def straight_in(table: pd.DataFrame, encoding: Encoding = BENT) -> list[str]:
+    schema = infer_schema(from_frame(table), encoding=encoding)[0]
+    return [column.name for column in schema.encoded if not column.scale.knots]  # type: ignore[attr-defined]
+
+
+def test_a_close_pair_is_left_as_it_is() -> None:
+    assert straight_in(frame(5.0)) == ["first", "second"]
+    assert straight_in(frame(5.0).mask(np.random.default_rng(1).random((400, 3)) < 0.4)) == ["first", "second"]
+    assert straight_in(frame(5.0), Encoding("linear")) == ["first", "second", "own"]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        frame(150.0),  # no line
+        frame(5.0, 25),  # few rows
+        frame(5.0).assign(second=lambda f: np.exp(f["first"] / 100)),  # bent, they are one line: straight, none
+    ],
+)
+def test_others_are_bent(table: pd.DataFrame) -> None:
+    assert straight_in(table) == []
+
+
+def test_rows_that_do_not_decide_have_no_part() -> None:
+    table = frame(5.0)
+    table.loc[:199, "second"] = np.random.default_rng(2).uniform(0, 700, 200)
+    rows = np.arange(400) >= 200
+    found = [infer_schema(from_frame(table), encoding=BENT, rows=some)[0] for some in (rows, None)]
+    assert [[c.name for c in one.encoded if not c.scale.knots] for one in found] == [["first", "second"], []]  # type: ignore[attr-defined]
+
+
+def test_the_distance_of_a_pair_is_encoded_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def left() -> float:
+        """The share of the variance of one encoded column that the other leaves."""
+        table = from_frame(frame(5.0))
+        schema = infer_schema(table, encoding=BENT)[0]
+        x = encode(table, schema, seed=0).table.x.numpy()
+        return 1 - np.corrcoef(x[:, 0], x[:, 1])[0, 1] ** 2
+
+    apart = left()
+    monkeypatch.setattr(straight, "MOST", 0)
+    assert apart < 0.5 * left()

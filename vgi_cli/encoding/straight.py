@@ -1,0 +1,72 @@
+"""Columns that go together so closely along a line that bending each towards a normal distribution by a map of its own
+would tear them apart: dates of one stay, a minimum and a maximum, the same measured twice.
+
+A column of dates over two years knows the other one to days. Bent by maps that were learnt from the columns, each with
+an error of its own, the two know each other to weeks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vgi_cli.columns.base import Column
+from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.scale import codec
+from vgi_cli.table.base import Table
+
+FEWEST = 30
+"""Rows in which two columns are observed: with fewer they are bent."""
+CLOSE, WORSE = 0.02, 2.0
+"""Two columns are left as they are where a line leaves at most this share of the variance of one, and so many times as
+much of it once they are bent."""
+ROWS, MOST = 2_000, 100
+"""Rows by which that is decided, evenly spread, and columns up to which it is asked."""
+
+
+def torn(table: Table, columns: Sequence[Column], rows: Bools | None) -> list[int]:
+    """The places of columns, bent to normal, that are nearer to a line with another one if neither is bent.
+
+    rows  [N] which rows decide; None: all
+    """
+    numbers = [(i, one) for i, column in enumerate(columns) if (one := _bent(column)) is not None]
+    if not 1 < len(numbers) <= MOST:
+        return []
+    every = np.arange(table.N) if rows is None else np.flatnonzero(rows)
+    some = every[np.linspace(0, len(every) - 1, min(len(every), ROWS)).astype(int)] if len(every) else every
+    straight, bent = np.empty((2, len(some), len(numbers)))
+    for j, (i, number) in enumerate(numbers):
+        column = columns[i]
+        cells = table.column(column.name)
+        codes = np.where(cells.missing, np.nan, column.codes(cells))[some]  # type: ignore[attr-defined]
+        straight[:, j], bent[:, j] = codes, codec(number.scale).encode(codes)
+    left, left_bent = _left(straight), _left(bent)
+    pairs = (left <= CLOSE) & (left_bent > WORSE * left)
+    np.fill_diagonal(pairs, False)
+    return [numbers[j][0] for j in np.flatnonzero(pairs.any(0)).tolist()]
+
+
+def _bent(column: Column) -> Number | None:
+    """The numbers of a column that is bent, all of it."""
+    number = column.number if isinstance(column, Moment) else column
+    if not isinstance(number, Number) or number.pile is not None or number.levels or number.scale is None:
+        return None
+    return number if number.scale.knots else None
+
+
+def _left(x: Floats) -> Floats:
+    """[columns, columns] the share of the variance of one column of x [N, columns] that a line through another one
+    leaves, in the rows that have both; 1 of too few."""
+    seen = ~np.isnan(x)
+    x = x / np.maximum(np.nanmax(np.abs(x), 0, initial=0.0), np.finfo(float).tiny)  # squares may overflow
+    o = seen.astype(float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        z = np.where(seen, (x - np.nanmean(x, 0)) / np.nanstd(x, 0), 0.0)
+        n = o.T @ o
+        mean = (z.T @ o) / n
+        variance = (np.square(z).T @ o) / n - mean**2
+        r2 = np.square((z.T @ z) / n - mean * mean.T) / (variance * variance.T)
+    return np.where((n >= FEWEST) & np.isfinite(r2), 1 - r2, 1.0)
