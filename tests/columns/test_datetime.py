@@ -206,9 +206,9 @@ def test_what_is_asked_for_must_hold() -> None:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("date:%d/%q/%Y", "has %q, expected"),
+        ("date:%d/%k/%Y", "has %k, expected"),
         ("date:%d/%d/%Y", "has %d twice"),
-        ("date:%Y-%m", "a date has one of %d"),
+        ("date:%Y-%d", "a date has one of %B or %b or %m"),
         ("date:%Y-%m-%d %H", "a date has no %H"),
         ("datetime:%Y-%m-%d", "a datetime has one of %H or %I"),
         ("time:%I:%M", "%I goes with %p"),

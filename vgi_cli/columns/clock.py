@@ -1,9 +1,10 @@
 """Dates, datetimes, times of day and durations: how cells spell them, what they are worth, and how fills are spelled.
 
-A moment is a whole number of *ticks* (days, seconds, or parts of a second) since 1970-01-01, since midnight, or of a
-duration; with an offset or a time zone it is the instant, in UTC. Its *value*, which is modelled, is the number of days
-(of dates) or of seconds (of all others) since the first observed one; times of day and durations count from zero. It
-is a float64 number: microseconds are exact over some thirty years.
+A moment is a whole number of *ticks* (days, seconds, or parts of a second; of dates without a day months, quarters or
+weeks) since 1970-01-01, since midnight, or of a duration; with an offset or a time zone it is the instant, in UTC. Its
+*value*, which is modelled, is the number of days (of dates; or months, quarters, weeks) or of seconds (of all others)
+since the first observed one; times of day and durations count from zero. It is a float64 number: microseconds are exact
+over some thirty years.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Cells
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Moments, Tick, What
+from vgi_cli.columns.periods import PERIODS, first_days, periods_of, unit_of, week, week_of
 
-DECIMALS: Mapping[Tick, int] = {"D": 0, "s": 0, "ms": 3, "us": 6, "ns": 9}
-"""Digits of a value that a tick needs: values are days or seconds."""
+DECIMALS: Mapping[Tick, int] = {**dict.fromkeys(PERIODS, 0), "D": 0, "s": 0, "ms": 3, "us": 6, "ns": 9}
+"""Digits of a value that a tick needs, from the coarsest tick on: values are seconds, or days and longer."""
 DAY = 86_400
 STEPS = (DAY, 3600, 60)
 """Seconds, of which a column may hold multiples only."""
@@ -48,10 +50,14 @@ _FIELDS: Mapping[str, str] = {
     "M": "[0-5][0-9]",
     "S": "[0-5][0-9]",
     "f": "[0-9]{1,9}",
+    "G": "[0-9]{4}",
+    "V": "0?[1-9]|[1-4][0-9]|5[0-3]",
+    "q": "[1-4]",
     "z": "Z|[+-][0-9]{2}(?::?[0-9]{2})?",
 }
-"""What a format may hold after `%`, as Python's strptime; the fraction of a second may be absent from a cell."""
-_PADDED = "mdHI"
+"""What a format may hold after `%`, as Python's strptime, and %q, a quarter; the fraction of a second may be absent
+from a cell."""
+_PADDED = "mdHIV"
 """Fields that may be written without a leading zero: `%-d`."""
 _DURATION = (
     r"(?:(?P<D>[+-]?[0-9]+) days?(?P<comma>,?) )?(?P<sign>[+-]?)(?P<H>[0-9]+):(?P<M>[0-5][0-9])"
@@ -69,8 +75,15 @@ _DATES = (
     *(f"%d{s}%b{s}%{y}" for s, y in product(" -", "Yy")),
     *("%b %d, %Y", "%d %B %Y", "%B %d, %Y"),
 )
+_PERIODS = (
+    *("%Y-%m", "%Y/%m", "%m/%Y", "%m-%Y"),
+    *(f"%{month}{s}%{y}" for month, s, y in product("bB", "- ", "Yy")),
+    *(f"%Y{s}%b" for s in "- "),
+    *("%G-W%V", "%GW%V", "%G W%V", "%Y-Q%q", "%YQ%q", "%Y Q%q", "Q%q %Y", "Q%q-%Y", "Q%q/%Y"),
+)
+"""Of months, weeks and quarters."""
 FORMATS: Mapping[What, tuple[str, ...]] = {
-    "date": _DATES,
+    "date": (*_DATES, *_PERIODS),
     "time": (*_TIMES, "%H.%M.%S", *_HALVES),
     "datetime": (
         *(f"{day}{gap}{time}{zone}" for day, gap, time, zone in product(_ISO[:1], "T ", _TIMES, ("", "%z"))),
@@ -98,7 +111,20 @@ def format_problem(what: What, text: str) -> str | None:
     several = formats_in(text)
     if len(several) > 1 and what != "date":
         return f"only a date may have several formats, got '{text}'"
-    return next((problem for one in several if (problem := _problem(what, one)) is not None), None)
+    found = next((problem for one in several if (problem := _problem(what, one)) is not None), None)
+    if found is None and len({_unit(one) for one in several}) > 1:
+        return f"dates of several formats all have a day, or none has, got '{text}'"
+    return found
+
+
+def _unit(text: str) -> Tick:
+    """What a format of dates counts."""
+    return unit_of(set(re.findall(r"%-?(.?)", text)))
+
+
+def is_period(text: str) -> bool:
+    """Whether a format of dates has no day."""
+    return _unit(formats_in(text)[0]) in PERIODS
 
 
 def _problem(what: What, text: str) -> str | None:
@@ -111,6 +137,8 @@ def _problem(what: What, text: str) -> str | None:
     if twice:
         return f"'{text}' has %{twice} twice"
     days = [set("Yy"), set("mbB"), set("d")] if what in ("date", "datetime") else []
+    if what == "date":
+        days = {"D": days, "M": days[:2], "Q": [days[0], {"q"}], "W": [{"G"}, {"V"}]}[unit_of(set(fields))]
     clocks = [set("HI"), set("M")] if what in ("time", "datetime") else []
     allowed = set().union(*days, *(clocks and [*clocks, set("Sfp")]), *([set("z")] if what == "datetime" else []))
     for choice in (*days, *clocks):
@@ -192,7 +220,7 @@ def _read(cells: Fields, what: What, text: str, rows: Ints | None) -> Reading:
     """By one format."""
     pattern = f"^{_DURATION}$" if what == "duration" else pattern_of(text)
     matched, fields = cells.fields(pattern, rows)
-    number = {key: _whole(part) for key, part in fields.items() if key in "YymdHIMSD"}
+    number = {key: _whole(part) for key, part in fields.items() if key in "YymdHIMSDGVq"}
     nothing = np.zeros(len(matched), np.int64)
     seconds = number.get("M", nothing) * 60 + number.get("S", nothing)
     hours = number.get("H", nothing)
@@ -206,10 +234,11 @@ def _read(cells: Fields, what: What, text: str, rows: Ints | None) -> Reading:
     digits = max(map(len, fields["f"]), default=0) if "f" in fields else 0
     unit: Tick = "s" if digits == 0 else "ms" if digits <= 3 else "us" if digits <= 6 else "ns"
     if what in ("date", "datetime"):
-        days, exist = _days(number, fields)
+        tick = unit_of(fields) if what == "date" else "D"
+        days, exist = _dates(number, fields, tick)
         matched = matched & exist
         if what == "date":
-            return Reading(matched, np.where(matched, days, 0), "D", fields)
+            return Reading(matched, np.where(matched, days, 0), tick, fields)
         seconds = seconds + days * DAY
         if "z" in fields:
             kinds = {part: _offset(part) for part in set(fields["z"].tolist())}
@@ -226,18 +255,25 @@ def _whole(texts: npt.NDArray[np.object_]) -> Ints:
     return np.where(texts == "", "0", texts).astype(np.int64)
 
 
-def _days(number: Mapping[str, Ints], fields: Mapping[str, npt.NDArray[np.object_]]) -> tuple[Ints, Bools]:
-    """Days since 1970-01-01, and whether the month has that day."""
+def _dates(number: Mapping[str, Ints], fields: Mapping[str, npt.NDArray[np.object_]], unit: Tick) -> tuple[Ints, Bools]:
+    """Days, months, quarters or weeks since 1970-01-01, and whether the month has that day, or the year that week."""
+    if unit == "W":
+        weeks = week(number["G"], number["V"])
+        return weeks, (week_of(first_days(weeks, unit))[0] == number["G"]) & (number["G"] >= 1)
     if "Y" in number:
         year = number["Y"]
     else:  # as POSIX has it
         year = number["y"] + np.where(number["y"] < 69, 2000, 1900)
+    if unit == "Q":
+        return (year - 1970) * 4 + number["q"] - 1, year >= 1
     if "m" in number:
         month = number["m"]
     else:
         names = fields["b" if "b" in fields else "B"]
         month = np.array([_NUMBERS.get(name.lower(), 1) for name in names], np.int64)
     months = (year - 1970) * 12 + month - 1
+    if unit == "M":
+        return months, year >= 1
     days = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + number["d"] - 1
     same = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) == months
     return days, same & (year >= 1)
@@ -255,7 +291,7 @@ class Clock:
     """How the moments of one column are read, counted and spelled.
 
     what    date, datetime, time or duration
-    unit    its tick: D, s, ms, us or ns
+    unit    its tick: Q, M, W, D, s, ms, us or ns
     origin  the tick that counts as 0
     step    ticks, of which all observed moments are multiples: days, hours, minutes, or the digits of a fraction
     format  of its cells, or several of them (`formats_in`); of a typed column, how they are shown as text
@@ -289,7 +325,7 @@ class Clock:
     @property
     def measure(self) -> str:
         """What a value counts."""
-        return "day" if self.what == "date" else "second"
+        return PERIODS.get(self.unit, "day") if self.what == "date" else "second"
 
     def values(self, ticks: Ints) -> Floats:
         """Values of ticks."""
@@ -319,6 +355,9 @@ class Clock:
             years = (1969, 2068) if "%y" in self.written else (1, 9999)  # two digits of a year, as POSIX has it
             first, last = datetime(years[0], 1, 1), datetime(years[1], 12, 31)
             ends = [(end - datetime(1970, 1, 1)).days for end in (first, last)]
+        if self.unit in PERIODS:
+            first, last = to_unit(np.array(ends), "D", self.unit) - self.origin
+            return float(first), float(last)
         most = (2**63 - 1) // (10**9 if ns else self.per) // DAY
         ends = [max(ends[0], -most), min(ends[1], most)]
         per_day = self.per if self.unit == "D" else self.per * DAY
@@ -332,8 +371,8 @@ class Clock:
             return [self._duration(tick) for tick in ticks.tolist()]
         if self.zone is not None:
             return [self._zoned(tick) for tick in ticks.tolist()]
-        if self.unit == "D":
-            days, seconds, parts = ticks, np.zeros_like(ticks), np.zeros_like(ticks)
+        if self.what == "date":
+            days, seconds, parts = to_unit(ticks, self.unit, "D"), np.zeros_like(ticks), np.zeros_like(ticks)
         else:
             whole, parts = np.divmod(ticks, self.per)
             days, seconds = np.divmod(whole + _offset(self.offset), DAY)
@@ -341,6 +380,8 @@ class Clock:
         year = months.astype("datetime64[Y]").astype(np.int64) + 1970
         month = months.astype(np.int64) % 12 + 1
         day = days - months.astype("datetime64[D]").astype(np.int64) + 1
+        if self.unit == "W":
+            year, day = week_of(days)  # the number of the week stands for the day
         pieces = re.split(r"(\.%f|%-?.)", self.written)
         columns = zip(*(array.tolist() for array in (year, month, day, seconds, parts)), strict=True)
         return ["".join(self._piece(piece, *row) for piece in pieces) for row in columns]
@@ -366,12 +407,16 @@ class Clock:
             "y": year % 100,
             "m": month,
             "d": day,
+            "G": year,
+            "V": day,
+            "q": (month - 1) // 3 + 1,
             "H": hour,
             "I": (hour - 1) % 12 + 1,
             "M": rest // 60,
             "S": rest % 60,
         }[field]
-        return str(number) if piece[1] == "-" else f"{number:0{4 if field == 'Y' else 2}d}"
+        digits = {"Y": 4, "G": 4, "q": 1}.get(field, 2)
+        return str(number) if piece[1] == "-" else f"{number:0{digits}d}"
 
     def _fraction(self, parts: int) -> str:
         """`.250` of some ticks below a second; nothing where a fraction of zero is left out."""
@@ -408,6 +453,10 @@ def to_unit(ticks: Ints, unit: Tick, target: Tick) -> Ints:
     """Ticks in another unit, rounded down."""
     if unit == target:
         return ticks
+    if unit in PERIODS:
+        return to_unit(first_days(ticks, unit), "D", target)
+    if target in PERIODS:
+        return periods_of(to_unit(ticks, unit, "D"), target)
     if unit == "D":
         return np.asarray(ticks * (DAY * 10 ** DECIMALS[target]))
     if target == "D":
@@ -471,7 +520,7 @@ def text_clock(what: What, format: str, reading: Reading, observed: Bools) -> Cl
         offset = str(kinds[counts.argmax()])
     step = step_of(ticks, reading.unit)
     if "S" not in fields or (what == "duration" and not any(fields["S"][observed])):
-        step = max(step, 60 * 10 ** DECIMALS[reading.unit]) if reading.unit != "D" else step
+        step = max(step, 60 * 10 ** DECIMALS[reading.unit]) if what != "date" else step
     if digits:
         step = max(step, 10 ** (DECIMALS[reading.unit] - digits))
     if what == "duration":
@@ -501,7 +550,7 @@ def _duration_format(fields: Mapping[str, npt.NDArray[np.object_]], observed: Bo
 
 def step_of(ticks: Ints, unit: Tick) -> int:
     """Ticks of a day, an hour, a minute or a second, where all are multiples of it; else 1."""
-    if unit == "D" or not len(ticks):
+    if unit == "D" or unit in PERIODS or not len(ticks):
         return 1
     steps = [step * 10 ** DECIMALS[unit] for step in (*STEPS, 1)]
     return next((step for step in steps if not (ticks % step).any()), 1)
@@ -533,7 +582,7 @@ def mixed(cells: Cells) -> list[str]:
     left, forms = observed.copy(), []
     while left.any():
         text = str(cells.texts(np.flatnonzero(left)[:1])[0]).strip()
-        format = next((one for one in FORMATS["date"] if _compiled(one).match(text)), None)
+        format = next((one for one in _DATES if _compiled(one).match(text)), None)
         if format is None:
             return []
         either = {one: _read(cells, "date", one, None) for one in dict.fromkeys((format, _swapped(format)))}
@@ -551,7 +600,7 @@ def mixed(cells: Cells) -> list[str]:
 def _swapped(format: str) -> str:
     """The format with day and month the other way round, where dates are written so; else as it is."""
     other = format.translate(str.maketrans("dm", "md"))
-    return other if other in FORMATS["date"] else format
+    return other if other in _DATES else format
 
 
 def looks_long(texts: list[str]) -> bool:

@@ -1,4 +1,5 @@
-"""Dates, datetimes, times of day and durations: numbers of days or seconds to a model, written back as they were."""
+"""Dates (and months, quarters, weeks), datetimes, times of day and durations: numbers of days or seconds to a model,
+written back as they were."""
 
 from __future__ import annotations
 
@@ -38,6 +39,7 @@ from vgi_cli.columns.clock import (
     candidates,
     format_problem,
     formats_in,
+    is_period,
     like,
     looks_long,
     mixed,
@@ -48,8 +50,10 @@ from vgi_cli.columns.clock import (
     within_calendar,
     zone_known,
 )
+from vgi_cli.columns.levelled import few
 from vgi_cli.columns.number import Constant, Measure, Number, gaps_in_words, inferred, limits_in_words
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Tick, What
+from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.wording import (
     FAR_WARNED,
     MANY_WARNED,
@@ -77,8 +81,8 @@ _READ = ("date", "datetime", "time")
 @dataclass(frozen=True, config=STRICT)
 class Moment(ModelledColumn):
     """A column of dates, datetimes, times of day or durations: of kind `date`, `datetime`, `time` or `duration`. The
-    code of a cell is its value: days (of dates) or seconds since the first observed moment, since midnight, or of the
-    duration.
+    code of a cell is its value: days (of dates; or months, quarters, weeks) or seconds since the first observed moment,
+    since midnight, or of the duration.
 
     clock   how its cells are read, counted and spelled
     number  its values, as a column of numbers
@@ -174,7 +178,8 @@ class Moment(ModelledColumn):
         return self.number.recoded(z, other.number)
 
     def log_volume(self, z: Floats) -> Floats:
-        """As of a number: the density is per day (of dates) or per second."""
+        """As of a number: the density is per day (of dates: or month, quarter, week) or per
+        second."""
         return self.number.log_volume(z)
 
     def box(self) -> Floats:
@@ -292,7 +297,9 @@ def _zoned(cells: Cells, clock: Clock) -> Reading:
 
 
 def _between(ticks: Ints, unit: Tick, clock: Clock) -> Floats:
-    """Values of ticks in another unit than the clock's."""
+    """Values of ticks in another unit than the clock's; of a clock of months, quarters or weeks those they lie in."""
+    if clock.unit in PERIODS:
+        return clock.values(to_unit(ticks, unit, clock.unit))
     finer = unit if list(DECIMALS).index(unit) > list(DECIMALS).index(clock.unit) else clock.unit
     here, origin = to_unit(ticks, unit, finer), to_unit(np.array(clock.origin), clock.unit, finer)
     return np.asarray((here - origin) / 10 ** DECIMALS[finer], np.float64)
@@ -393,13 +400,17 @@ def _texts(cells: Cells, asked: Request) -> _Known | Carried | None:
             )
         return Carried(cells.name, "carried")
     ((what, format), reading), *_ = found.items()
+    if asked.kind is None and what == "date" and is_period(format):
+        periods = reading.ticks[observed]
+        if few(len(np.unique(periods)), len(periods)):
+            return None  # a level for each: what goes with one month need not go with the next
     clock = text_clock(what, format, reading, observed)
     values = _between(reading.ticks, reading.unit, clock)
     return _Known(clock, np.where(observed, values, np.nan))
 
 
 def _plausible(text: str) -> bool:
-    return len(text) <= LONGEST and re.search(r"[0-9]", text) is not None and re.search(r"[-:/. ]", text) is not None
+    return len(text) <= LONGEST and re.search(r"[0-9]", text) is not None and re.search(r"[-:/. QW]", text) is not None
 
 
 def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, str], Reading]:

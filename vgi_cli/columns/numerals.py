@@ -37,7 +37,7 @@ class Numbers(NamedTuple):
 
 
 What = Literal["date", "datetime", "time", "duration"]
-Tick = Literal["D", "s", "ms", "us", "ns"]
+Tick = Literal["Q", "M", "W", "D", "s", "ms", "us", "ns"]
 
 
 class Moments(NamedTuple):

@@ -28,7 +28,7 @@ class Relation:
     names     of the columns; the first is the one that the others determine
     how       sum: weights @ cells = constant; product: of the cells, each to the power of its weight, that is the
               constant; levels: cells go one to one with the levels of the second of two columns; bands: levels of
-              the first of two columns are intervals of the second one
+              the first of two columns (or months, quarters, weeks) are intervals of the second one
     weights   one a column, the first one 1; of sums and products alone
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly

@@ -224,7 +224,8 @@ def _fits(relation: Relation, schema: Schema) -> bool:
         codes = {code for code in relation.codes if code is not None}
         return counts[1] == len(relation.codes) and (counts[0] == 0 or codes <= set(range(counts[0])))
     if relation.how == "bands":
-        return counts[1] == 0 and set(relation.codes) <= set(range(counts[0]))
+        periods = counts[0] == 0 and columns[relation.names[0]].kind == "date"
+        return counts[1] == 0 and (periods or set(relation.codes) <= set(range(counts[0])))
     return not any(counts)
 
 

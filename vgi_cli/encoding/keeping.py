@@ -93,7 +93,7 @@ def _kept(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: 
     while True:
         tightest = next(((one, place) for one, place in every_cell if len(_single(one, known)[place])), None)
         if tightest is not None:
-            _determine(draws, observed, missing, known, *tightest)
+            _determine(draws, observed, missing, known, *tightest, told)
             changed = {int(tightest[0].places[tightest[1]])}
         else:
             left = next((one for one in told if (~known[:, one.places]).any()), None)
@@ -168,12 +168,22 @@ def _single(cells: _Cells, known: Bools) -> list[Ints]:
     return cells.single
 
 
-def _determine(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells: _Cells, place: int) -> None:
+def _determine(
+    draws: Floats, observed: Floats, missing: Bools, known: Bools, cells: _Cells, place: int, told: Sequence[_Cells]
+) -> None:
     """Compute the cells at a place of a relation that are its only unknown ones; they are known then, where every draw
-    could be computed."""
+    could be computed. A number lies in all the bands of which levels are known."""
     j, rows = cells.places[place], _single(cells, known)[place]
     values = _values(draws, observed, missing, rows, cells.places)
-    value, able = _computed(cells, place, values, guessed=False)
+    if cells.relation.how == "bands" and place:
+        bands = [
+            _Band(one, _values(draws, observed, missing, rows, one.places)[..., 0], known[rows, one.places[0]])
+            for one in told
+            if one.relation.how == "bands" and one.places[1] == j
+        ]
+        value, able = _in_bands(cells.columns[1], values[..., 1], bands, guessed=False)
+    else:
+        value, able = _computed(cells, place, values, guessed=False)
     draws[:, rows, j] = np.where(able, value, values[..., place])
     known[rows, j] = able.all(0)
     cells.tried[rows] = True
@@ -245,7 +255,7 @@ def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True
         code = relation.said(values[..., 1])
         return code, ~np.isnan(code)
     if relation.how == "bands":
-        return _in_band(relation, column, values, guessed=guessed)
+        return _in_bands(column, values[..., 1], [_Band(cells, first, np.array(True))], guessed=guessed)
     if relation.how == "levels":
         away = np.abs(first[..., None] - relation.coding)
         level = np.nanargmin(away, -1)
@@ -265,20 +275,39 @@ def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True
     return np.where(as_well, nearest, value), able | as_well
 
 
-def _in_band(relation: Relation, column: ModelledColumn, values: Floats, *, guessed: bool) -> tuple[Floats, Bools]:
-    """The numbers of values [m, n, 2] moved into the bands of their levels, and which of them the column admits
-    there."""
-    number = as_number(column)
-    assert number is not None, "bands are of numbers"
-    cuts = np.array([min(number.low, relation.cuts[0]), *relation.cuts, max(number.high, relation.cuts[-1])])
-    matched = values[..., :1] == relation.coding
-    band, known = matched.argmax(-1), matched.any(-1)
-    low, high = cuts[band], cuts[band + 1]
-    inside = relation.said(values[..., 1]) == values[..., 0]
-    moved = np.where(inside, values[..., 1], _by_widths(values[..., 1], low, high))
+class _Band(NamedTuple):
+    """Levels [m, n] of a relation that say in which bands numbers lie, in some rows [n]."""
+
+    cells: _Cells
+    level: Floats
+    rows: Bools
+
+    def ends(self) -> tuple[Floats, Floats, Bools]:
+        """Where the numbers have to lie, [m, n] from low to high: the outermost bands are as wide as what was seen; and
+        whether the levels are some of the relation."""
+        relation, number = self.cells.relation, as_number(self.cells.columns[1])
+        assert number is not None, "bands are of numbers"
+        cuts = np.array([min(number.low, relation.cuts[0]), *relation.cuts, max(number.high, relation.cuts[-1])])
+        order = np.argsort(relation.coding)
+        codes = relation.coding[order]
+        near = np.minimum(np.searchsorted(codes, self.level), len(codes) - 1)
+        low, high = (np.where(self.rows, cuts[order[near] + side], far) for side, far in ((0, -np.inf), (1, np.inf)))
+        return low, high, (codes[near] == self.level) | ~self.rows
+
+    def holds(self, values: Floats) -> Bools:
+        """Whether numbers [m, n] lie in the bands; those of other rows do."""
+        return np.asarray((self.cells.relation.said(values) == self.level) | ~self.rows)
+
+
+def _in_bands(column: ModelledColumn, values: Floats, bands: Sequence[_Band], *, guessed: bool) -> tuple[Floats, Bools]:
+    """Numbers [m, n] moved to where they lie in all of some bands, and which of them the column admits there."""
+    lows, highs, known = (np.array(part) for part in zip(*(band.ends() for band in bands), strict=True))
+    low, high = lows.max(0), highs.min(0)
+    inside = np.logical_and.reduce([band.holds(values) for band in bands])
+    moved = np.where(inside, values, _by_widths(values, low, high))
     between = _Between(np.where(inside, -np.inf, low), np.where(inside, np.inf, high), np.zeros_like(low))
     held, able = _within(column, moved, between, guessed=guessed)
-    return held, able & known & (relation.said(held) == values[..., 0])
+    return held, able & known.all(0) & np.logical_and.reduce([band.holds(held) for band in bands])
 
 
 def _brought(values: Floats, low: Floats, high: Floats) -> Floats:

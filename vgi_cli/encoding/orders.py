@@ -64,7 +64,7 @@ def _shift(low: ModelledColumn, high: ModelledColumn) -> float | None:
     if not isinstance(low, Moment) or not isinstance(high, Moment):
         return None
     a, b = low.clock, high.clock
-    if a.what != b.what or (a.zone is None) != (b.zone is None):
+    if (a.what, a.measure) != (b.what, b.measure) or (a.zone is None) != (b.zone is None):
         return None
     return b.origin / b.per - a.origin / a.per
 

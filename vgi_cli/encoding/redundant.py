@@ -16,6 +16,7 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import SHOWN, capped, named, typed
@@ -228,11 +229,16 @@ def _levels(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list
 
 
 def _bands(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
-    """Columns whose levels may be intervals of a number or a moment: none has values on both sides of another's."""
+    """Columns whose levels may be intervals of a number or a moment: none has values on both sides of another's; and
+    months, quarters and weeks of moments."""
     if len(columns) > MOST_NOTED:
         return []
     found = []
     for column in columns:
+        if isinstance(column, Moment):
+            whole = [other.name for other in columns if is_period_of(column, other)]
+            found += [Redundant(column.name, (name,), "bands") for name in whole]
+            continue
         if not isinstance(column, Levelled) or column.pooled:
             continue
         for other in columns:
@@ -246,6 +252,15 @@ def _bands(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[
                 found.append(Redundant(column.name, (other.name,), "bands"))
                 break
     return found
+
+
+def is_period_of(column: ModelledColumn, other: ModelledColumn) -> bool:
+    """Whether a column counts months, quarters or weeks, and another one is of moments that lie in such."""
+    if not isinstance(column, Moment) or not isinstance(other, Moment) or column.clock.unit not in PERIODS:
+        return False
+    a, b = column.clock, other.clock
+    local = b.zone in (None, "UTC") and not b.offset
+    return local and b.what in ("date", "datetime") and (b.unit not in PERIODS or (a.unit, b.unit) == ("Q", "M"))
 
 
 def _apart(level: Floats, value: Floats) -> bool:

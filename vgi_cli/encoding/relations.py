@@ -43,6 +43,8 @@ CLOSE = 1.5
 """Of half a digit, what least squares may leave at most where other weights are looked for."""
 ADJOINING = 10.0
 """Times the mean distance of neighbouring values that adjoining bands lie apart at most."""
+BEYOND = 60
+"""Months, quarters or weeks beyond those that were seen in which fills may lie."""
 SLOW = 1e-2
 """By this share a day of moments may be longer than a day of dates, where it is taken for the same."""
 MOST_ROWS = 2_000
@@ -97,7 +99,11 @@ def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Rela
     codes = np.stack([codes_of(table, column) for column in own], 1)
     if one.how == "bands":
         whole = codes[~np.isnan(codes).any(1)]
-        return None if not exact else _bands((one.name, *one.by), whole, len(columns), own[1])
+        if not exact:
+            return None
+        if isinstance(own[0], Moment):
+            return _periods(own[0], cast(Moment, own[1]), whole, len(columns))
+        return _bands((one.name, *one.by), whole, len(columns), own[1])
     if isinstance(own[-1], Levelled):
         whole = codes[~np.isnan(codes).any(1)]
         if not _enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
@@ -209,6 +215,25 @@ def _bands(names: tuple[str, ...], codes: Floats, columns: int, number: Modelled
     if not all(last < cut <= first for last, cut, first in zip(value[new], cuts, value[new + 1], strict=True)):
         return None  # too close together
     return Relation(names=names, how="bands", codes=tuple(runs.tolist()), cuts=tuple(cuts))
+
+
+def _periods(column: Moment, other: Moment, codes: Floats, columns: int) -> Relation | None:
+    """The months, quarters or weeks of a column as intervals of the moments of another one, by codes [n, 2]; None where
+    some moment lies in another one, or so few rows say so that this may be chance."""
+    if not _enough(codes[:, 0], 2, np.log(columns)):
+        return None
+    unit, seen = column.clock.unit, np.array([other.number.low, other.number.high])
+    own = column.clock.ticks(np.array([column.number.low, column.number.high]))
+    ends = np.concatenate([own, other.clock.ticks_in(seen, unit)])
+    periods = np.arange(ends.min() - BEYOND, ends.max() + BEYOND + 1)
+    begin = to_unit(periods[1:], unit, other.clock.unit)
+    said = Relation(
+        names=(column.name, other.name),
+        how="bands",
+        codes=tuple(column.clock.values(periods).tolist()),
+        cuts=tuple(other.clock.values(begin).tolist()),
+    )
+    return None if departing(said, codes, 0.0).any() else said
 
 
 def _adjoin(value: Floats, new: Ints) -> bool:
