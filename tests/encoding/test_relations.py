@@ -711,3 +711,90 @@ def test_fills_of_a_run_keep_to_them(tmp_path: Path) -> None:
         assert dict(zip(filled.iso, filled.country, strict=True)) == {"i276": "de", "i250": "fr", "i380": "it"}
     moved = run.impute(m=1, delta={"gross": "+100"})[0]
     assert not np.allclose(moved.gross, moved.net + moved.tax)
+
+
+def grouped(n: int = 400, seed: int = 0) -> pd.DataFrame:
+    """A town, the state that it lies in, the region of that, and what has to do with none."""
+    rng = np.random.default_rng(seed)
+    town = rng.integers(0, 24, n)
+    state = np.array([f"s{i % 8}" for i in range(24)])
+    region = np.array([("north", "south")[i % 2] for i in range(24)])
+    return pd.DataFrame(
+        {
+            "region": region[town],
+            "town": [f"t{i:02d}" for i in town],
+            "state": state[town],
+            "other": rng.choice(["a", "b", "c"], n),
+            "x": rng.normal(size=n).round(3),
+        }
+    )
+
+
+class TestGroups:
+    """Levels that belong to levels of another column."""
+
+    @pytest.mark.parametrize("share", [0.0, 0.2])
+    def test_they_are_found(self, share: float) -> None:
+        schema = schema_of(holed(grouped(), share=share))
+        assert [(one.names, one.how) for one in schema.relations] == [
+            (("region", "state"), "groups"),
+            (("state", "town"), "groups"),
+        ]
+        assert "'region' follows from 'state'; 'state' follows from 'town'" in kept_words(schema)[0]
+        assert Schema.from_json(schema.to_json()).relations == schema.relations
+
+    @pytest.mark.parametrize(
+        "spoil",
+        [
+            lambda frame: frame.assign(region=frame.region.mask(frame.index == 5, "west")),
+            lambda frame: frame.iloc[:30],
+            lambda frame: frame.assign(region=np.where(frame.index < 398, "north", "south")),
+        ],
+    )  # fmt: skip
+    def test_what_may_be_chance_is_not(self, spoil: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+        assert not schema_of(spoil(grouped())[["region", "town", "other", "x"]]).relations
+
+    @pytest.mark.parametrize("hidden", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])
+    def test_fills_keep_to_them(self, hidden: tuple[int, ...]) -> None:
+        schema = schema_of(grouped())
+        true = codes_in(grouped(), schema)
+        missing = np.zeros(true.shape, bool)
+        missing[:, hidden] = True
+        rng = np.random.default_rng(1)
+        draws = np.where(missing, rng.permuted(np.repeat(true[None], 4, 0), axis=1), true)
+        before = draws.copy()
+        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema) == 0
+        assert np.array_equal(draws[:, ~missing], before[:, ~missing])
+        for draw in draws:
+            for relation in schema.relations:
+                first, second = (schema.modelled.index(name) for name in relation.names)
+                assert np.array_equal(relation.said(draw[:, second]), draw[:, first])
+        if hidden == (1,):  # a town of the state stays as it was drawn, others are spread over its three towns
+            right = schema.relations[1].said(before[..., 1]) == true[:, 2]
+            assert np.array_equal(draws[..., 1][right], before[..., 1][right]) and 0.05 < right.mean() < 0.3
+            counts = np.unique(draws[..., 1], return_counts=True)[1]
+            assert len(counts) == 24 and counts.min() > 0.4 * counts.mean()
+
+    def test_a_level_lies_in_all_the_groups_that_are_known(self) -> None:
+        """State and kind of a town: neither says what the other is."""
+        rng = np.random.default_rng(0)
+        town = rng.integers(0, 24, 400)
+        frame = pd.DataFrame({"town": [f"t{i:02d}" for i in town], "state": [f"s{i % 8}" for i in town]})
+        frame["kind"] = [("port", "hill", "fen")[i // 8] for i in town]
+        schema = schema_of(frame)
+        true = codes_in(frame, schema)
+        assert {one.names for one in schema.relations} == {("state", "town"), ("kind", "town")}
+        missing = np.zeros(true.shape, bool)
+        missing[:, 0] = True
+        draws = rng.permuted(true[None], axis=1).copy()
+        draws[..., 1:] = true[:, 1:]
+        assert keep_relations(draws, true, missing, schema) == 0
+        assert np.array_equal(draws[0], true)
+
+    def test_damage_is_named(self) -> None:
+        text = schema_of(grouped()).to_json()
+        place = text.index('"relations"')
+        for old, new in (('"town"\n', '"x"\n'), ('"how": "groups"', '"how": "levels"')):
+            assert old in text[place:]
+            with pytest.raises(RunError, match=r"schema\.json: damaged \(.*relation"):
+                Schema.from_json(text[:place] + text[place:].replace(old, new, 1))

@@ -27,19 +27,20 @@ class Relation:
 
     names     of the columns; the first is the one that the others determine
     how       sum: weights @ cells = constant; product: of the cells, each to the power of its weight, that is the
-              constant; levels: cells go one to one with the levels of the second of two columns; bands: levels of
+              constant; levels: cells go one to one with the levels of the second of two columns; groups: levels of
+              the second of two columns belong to levels of the first, several to each; bands: levels of
               the first of two columns (or months, quarters, weeks) are intervals of the second one
     weights   one a column, the first one 1; of sums and products alone
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
-    codes     of what goes one to one with levels the code by level; None where no row has both. Of bands the level of
-              each, from the least on
+    codes     of what goes with levels, alone or in groups, the code by level; None where no row has both. Of bands the
+              level of each, from the least on
     cuts      the least value of each band but the first, smallest first
     """
 
     _: KW_ONLY
     names: tuple[str, ...]
-    how: Literal["sum", "product", "levels", "bands"] = "sum"
+    how: Literal["sum", "product", "levels", "groups", "bands"] = "sum"
     weights: tuple[float, ...] = ()
     constant: float = 0.0
     rounded: bool = False
@@ -50,6 +51,9 @@ class Relation:
         if self.how == "levels":
             used = [code for code in self.codes if code is not None]
             sound = len(self.names) == 2 and not self.weights and not self.rounded and 0 < len(used) == len(set(used))
+        elif self.how == "groups":
+            used = [code for code in self.codes if code is not None]
+            sound = len(self.names) == 2 and not self.weights and not self.rounded and 1 < len(set(used)) < len(used)
         elif self.how == "bands":
             sound = len(self.names) == 2 and not self.weights and not self.rounded and None not in self.codes
             sound = sound and len(self.codes) == len(set(self.codes)) == len(self.cuts) + 1 > 1
@@ -63,7 +67,7 @@ class Relation:
     @property
     def coded(self) -> bool:
         """Whether codes say what the first of two columns is."""
-        return self.how in ("levels", "bands")
+        return self.how in ("levels", "groups", "bands")
 
     @property
     def coding(self) -> Floats:
@@ -72,7 +76,7 @@ class Relation:
 
     def said(self, second: Floats) -> Floats:
         """[..] the code of the first column by the second one [..], where codes say it; NaN: they say nothing."""
-        places = second.astype(int) if self.how == "levels" else np.searchsorted(self.cuts, second, side="right")
+        places = second.astype(int) if self.how != "bands" else np.searchsorted(self.cuts, second, side="right")
         return np.asarray(self.coding[places])
 
     def solved(self, values: Floats, place: int, first: Floats) -> Floats:
@@ -101,7 +105,7 @@ class Relation:
         first, *others = self.names
         if self.how == "levels":
             return f"'{first}' and the levels of '{others[0]}' go one to one"
-        if self.how == "bands":
+        if self.how in ("groups", "bands"):
             return f"'{first}' follows from '{others[0]}'"
         if self.how == "product":
             return f"'{first}' = {self._product}" + ", rounded" * self.rounded

@@ -220,9 +220,10 @@ def _fits(relation: Relation, schema: Schema) -> bool:
     if not set(relation.names) <= set(columns):
         return False
     counts = [columns[name].level_counts[-1] for name in relation.names]
-    if relation.how == "levels":
+    if relation.how in ("levels", "groups"):
         codes = {code for code in relation.codes if code is not None}
-        return counts[1] == len(relation.codes) and (counts[0] == 0 or codes <= set(range(counts[0])))
+        numbers = counts[0] == 0 and relation.how == "levels"
+        return counts[1] == len(relation.codes) and (numbers or codes <= set(range(counts[0])))
     if relation.how == "bands":
         periods = counts[0] == 0 and columns[relation.names[0]].kind == "date"
         return counts[1] == 0 and (periods or set(relation.codes) <= set(range(counts[0])))

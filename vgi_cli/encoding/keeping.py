@@ -150,7 +150,7 @@ def _values(draws: Floats, observed: Floats, missing: Bools, rows: Ints, places:
 def _width(cell: tuple[_Cells, int]) -> float:
     """How far apart the values are that a relation leaves to the cell at a place, in standard deviations."""
     cells, place = cell
-    if cells.relation.how == "bands" and place:
+    if cells.relation.how in ("groups", "bands") and place:
         return np.inf
     if not cells.half:
         return 0.0
@@ -182,6 +182,13 @@ def _determine(
             if one.relation.how == "bands" and one.places[1] == j
         ]
         value, able = _in_bands(cells.columns[1], values[..., 1], bands, guessed=False)
+    elif cells.relation.how == "groups" and place:
+        groups = [
+            (one.relation, _values(draws, observed, missing, rows, one.places)[..., 0], known[rows, one.places[0]])
+            for one in told
+            if one.relation.how == "groups" and one.places[1] == j
+        ]
+        value, able = _in_groups(values[..., 1], groups)
     else:
         value, able = _computed(cells, place, values, guessed=False)
     draws[:, rows, j] = np.where(able, value, values[..., place])
@@ -256,6 +263,8 @@ def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True
         return code, ~np.isnan(code)
     if relation.how == "bands":
         return _in_bands(column, values[..., 1], [_Band(cells, first, np.array(True))], guessed=guessed)
+    if relation.how == "groups":
+        return _in_groups(values[..., 1], [(relation, first, np.array(True))])
     if relation.how == "levels":
         away = np.abs(first[..., None] - relation.coding)
         level = np.nanargmin(away, -1)
@@ -273,6 +282,19 @@ def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True
     value, able = _within(column, computed, between, guessed=guessed)
     nearest, as_well = _within(column, _brought(values[..., place], low, high), between, guessed=guessed)
     return np.where(as_well, nearest, value), able | as_well
+
+
+def _in_groups(levels: Floats, groups: Sequence[tuple[Relation, Floats, Bools]]) -> tuple[Floats, Bools]:
+    """Levels [m, n] that belong to those of some groups, of which each is known in some rows [n], and where there are
+    such. One that does stays; of those that do another one takes the place of each that does not."""
+    may = np.ones((*levels.shape, len(groups[0][0].codes)), bool)
+    for relation, group, rows in groups:
+        may &= (relation.coding == group[..., None]) | ~rows[..., None]
+    drawn, count = levels.astype(int), may.sum(-1)
+    wanted = drawn % np.maximum(count, 1)  # the same level goes to the same one, different ones to different ones
+    other = (np.cumsum(may, -1) > wanted[..., None]).argmax(-1)
+    stays = np.take_along_axis(may, drawn[..., None], -1)[..., 0]
+    return np.where(stays, drawn, other).astype(np.float64), count > 0
 
 
 class _Band(NamedTuple):

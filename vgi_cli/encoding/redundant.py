@@ -58,7 +58,8 @@ class Redundant(NamedTuple):
     name   of the column
     by     the columns that determine it
     how    copy: the same cells; levels: the same levels by other names, or by numbers; line: a linear function of one
-           column; sum: of several; product: of powers of one or several; bands: intervals of a number
+           column; sum: of several; product: of powers of one or several; groups: of the levels of one;
+           bands: intervals of a number
     exact  whether nothing is left, beyond the rounding of arithmetic
     """
 
@@ -156,6 +157,7 @@ def candidates(table: Table, schema: Schema) -> list[Redundant]:
     return [
         *_copies(columns, codes),
         *_levels(columns, codes),
+        *_groups(columns, codes),
         *_bands(columns, codes),
         *_sums(columns, codes),
         *_products(columns, codes),
@@ -170,7 +172,7 @@ def redundant(found: Sequence[Redundant], schema: Schema) -> list[Redundant]:
     for one in found:
         if one.name in kept and not set(kept[one.name].names[1:]) <= set(one.by):
             continue
-        if one.how not in ("product", "bands") or one.name in kept:
+        if one.how not in ("product", "groups", "bands") or one.name in kept:
             chosen.setdefault(one.name, one)
     return [chosen[name] for name in schema.modelled if name in chosen]
 
@@ -226,6 +228,30 @@ def _levels(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list
                 found.append(Redundant(name, (other,), "levels"))
                 break
     return found
+
+
+def _groups(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
+    """Columns of levels to each of which several levels of another one belong, and none to two; of such others the one
+    with the fewest levels."""
+    if len(columns) > MOST_NOTED:
+        return []
+    levelled = [column for column in columns if isinstance(column, Levelled) and not column.pooled]
+    levelled.sort(key=lambda column: column.level_counts[0])
+    found = []
+    for i, column in enumerate(levelled):
+        for other in levelled[i + 1 :]:
+            both = ~np.isnan(codes[column.name]) & ~np.isnan(codes[other.name])
+            a, b = (codes[one.name][both].astype(np.int64) for one in (column, other))
+            function = len(a) >= FEWEST and _is_function(a[:FIRST_LOOK], b[:FIRST_LOOK]) and _is_function(a, b)
+            if function and 1 < len(np.unique(a)) < len(np.unique(b)):
+                found.append(Redundant(column.name, (other.name,), "groups"))
+                break
+    return found
+
+
+def _is_function(a: Ints, b: Ints) -> bool:
+    """Whether levels b [n] say what levels a [n] are."""
+    return len(np.unique(a + (a.max() + 1) * b)) == len(np.unique(b))
 
 
 def _bands(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:

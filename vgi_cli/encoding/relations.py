@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -104,11 +104,13 @@ def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Rela
         if isinstance(own[0], Moment):
             return _periods(own[0], cast(Moment, own[1]), whole, len(columns))
         return _bands((one.name, *one.by), whole, len(columns), own[1])
+    if one.how == "groups" and not exact:
+        return None
     if isinstance(own[-1], Levelled):
         whole = codes[~np.isnan(codes).any(1)]
         if not _enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
             return None
-        return _pairs((one.name, *one.by), own[1].level_counts[0], whole)
+        return _pairs((one.name, *one.by), own[1].level_counts[0], whole, one.how)
     digit = half_digit(own[0])
     if not exact and not digit:
         return None
@@ -191,10 +193,11 @@ def _by_weight(codes: Floats, product: bool) -> list[list[int]]:
     return [sorted(order[:count]) for count in range(1, min(len(order), MOST_PARTS) + 1)]
 
 
-def _pairs(names: tuple[str, ...], levels: int, codes: Floats) -> Relation:
-    """What goes one to one in codes [n, 2] with the levels of the second column, of which there are so many."""
+def _pairs(names: tuple[str, ...], levels: int, codes: Floats, how: str) -> Relation:
+    """What goes one to one (or in groups) in codes [n, 2] with the levels of the second column, of which there are so
+    many."""
     first = dict(zip(codes[:, 1].astype(int).tolist(), codes[:, 0].tolist(), strict=True))
-    return Relation(names=names, how="levels", codes=tuple(first.get(level) for level in range(levels)))
+    return Relation(names=names, how=cast(Any, how), codes=tuple(first.get(level) for level in range(levels)))
 
 
 def _bands(names: tuple[str, ...], codes: Floats, columns: int, number: ModelledColumn) -> Relation | None:
