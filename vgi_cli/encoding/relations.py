@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -110,7 +110,7 @@ def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Rela
         whole = codes[~np.isnan(codes).any(1)]
         if not _enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
             return None
-        return _pairs((one.name, *one.by), own[1].level_counts[0], whole, one.how)
+        return _pairs((one.name, *one.by), own[1].level_counts[0], whole, one.how == "groups")
     digit = half_digit(own[0])
     if not exact and not digit:
         return None
@@ -193,11 +193,13 @@ def _by_weight(codes: Floats, product: bool) -> list[list[int]]:
     return [sorted(order[:count]) for count in range(1, min(len(order), MOST_PARTS) + 1)]
 
 
-def _pairs(names: tuple[str, ...], levels: int, codes: Floats, how: str) -> Relation:
+def _pairs(names: tuple[str, ...], levels: int, codes: Floats, groups: bool) -> Relation:
     """What goes one to one (or in groups) in codes [n, 2] with the levels of the second column, of which there are so
     many."""
     first = dict(zip(codes[:, 1].astype(int).tolist(), codes[:, 0].tolist(), strict=True))
-    return Relation(names=names, how=cast(Any, how), codes=tuple(first.get(level) for level in range(levels)))
+    return Relation(
+        names=names, how="groups" if groups else "levels", codes=tuple(first.get(level) for level in range(levels))
+    )
 
 
 def _bands(names: tuple[str, ...], codes: Floats, columns: int, number: ModelledColumn) -> Relation | None:
