@@ -227,6 +227,11 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
             "leave it out, or take --method em",
         ),
         (
+            ["data.csv", "--model", "mixture", "--set", "model.shrink_to=pairs", "--set", "method.pooling=3"],
+            "--set: method.pooling=3 has no effect: with model.shrink_to, model.shrinkage is that",
+            "leave it out",
+        ),
+        (
             ["data.csv", "--model", "mixture", "--set", "model.shrink_to=pairs", "--set", "uncertainty=posterior"],
             "--set: posterior: model.shrink_to has no effect on posterior draws",
             "leave one out",

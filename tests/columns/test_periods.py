@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, timedelta
 
 import numpy as np
@@ -16,7 +17,8 @@ from vgi_cli.columns.periods import first_days, periods_of, week, week_of
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import codes_of, kept_words
-from vgi_cli.errors import UsageError
+from vgi_cli.encoding.relations import departing
+from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.frames import from_frame
 
 EPOCH = date(1970, 1, 1)
@@ -151,3 +153,72 @@ def test_they_follow_from_the_date_of_their_row(hidden: tuple[str, ...]) -> None
         days = (np.array(spelled["date"], "datetime64[D]") - np.datetime64(EPOCH)).astype(int)
         for name, format in (("month", "%b-%y"), ("week", "%G-W%V"), ("quarter", "%YQ%q")):
             assert spelled[name] == texts(format, days)
+
+
+def test_dates_far_from_those_that_were_seen_are_right_or_nothing_is_said() -> None:
+    schema = infer_schema(from_frame(frame()), kinds={"quarter": "date"})[0]
+    at = {name: i for i, name in enumerate(schema.modelled)}
+    days = np.array([8_000, 25_000, 29_000, 200_000, -200_000])
+    table = pd.DataFrame({"date": texts("%Y-%m-%d", days), "month": texts("%b-%y", np.minimum(abs(days), 30_000))})
+    table = table.assign(week=texts("%G-W%V", days), quarter=texts("%YQ%q", days), x=1.0)
+    true = np.stack([codes_of(from_frame(table), column) for column in schema.encoded], 1)
+    missing = np.zeros(true.shape, bool)
+    missing[:, [at["week"], at["quarter"]]] = True
+    draws = np.where(missing, 7.0, true)[None]
+    keep_relations(draws, np.where(missing, 0.0, true), missing, schema)
+    near = days < 30_000
+    near[-1] = False
+    assert np.array_equal(draws[0, near][:, [at["week"], at["quarter"]]], true[near][:, [at["week"], at["quarter"]]])
+    assert (draws[0, ~near][:, at["week"]] == 7.0).all()  # as they were drawn
+    observed = [one for one in schema.relations if one.names[0] != "month"]
+    assert all(int(departing(one, true[:, [at[n] for n in one.names]], 0.0).sum()) == 0 for one in observed)
+
+
+@pytest.mark.parametrize("last", ["2262-04-11T23:47:16.854775807", "2020-01-01"])
+def test_moments_at_the_end_of_what_64_bits_hold(last: str) -> None:
+    rng = np.random.default_rng(0)
+    moments = np.datetime64("2015-01-01", "ns") + rng.integers(0, 8 * 365 * 86_400, N).astype("timedelta64[s]")
+    moments[0] = np.datetime64(last)
+    table = pd.DataFrame({"when": moments, "x": rng.normal(size=N)})
+    table["month"] = table["when"].dt.strftime("%Y-%m")
+    schema = infer_schema(from_frame(table))[0]
+    assert [one.names for one in schema.relations] == [("month", "when")]
+
+
+def test_a_year_that_stands_for_none_makes_no_relation_of_thousands() -> None:
+    table = frame().assign(x=1.5)
+    table.loc[0, ["date", "month", "week"]] = ["9999-12-31", "Dec-68", "9999-W52"]
+    schema = infer_schema(from_frame(table), kinds={"week": "date:%G-W%V"})[0]
+    assert all(len(one.codes) < 20_000 for one in schema.relations) and len(schema.to_json()) < 1e6
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [f"{y}-{(y + 1) % 100:02d}" for y in range(2001, 2012)] * 4,  # seasons
+        [f"{i}-0{i % 9 + 1}" for i in range(1001, 1400, 3)],  # codes
+        [f"{month} {day:02d}" for month in ("Jan", "Mar", "Nov") for day in range(1, 31)],  # days of a month
+    ],
+)
+def test_what_only_looks_like_a_month_is_none(cells: list[str]) -> None:
+    table = pd.DataFrame({"c": cells, "x": np.arange(len(cells)) / 7})
+    assert kinds(table)["c"] in ("carried", "categorical")
+
+
+@pytest.mark.parametrize("other", ["unknown", "total"])
+@pytest.mark.parametrize("format", ["%Y-%m", "%YQ%q", "%G-W%V"])
+def test_few_periods_and_another_text_are_levels(format: str, other: str) -> None:
+    cells = texts(format, 18_262 + np.random.default_rng(0).integers(0, 12, N) * 30)
+    for place in (0, 5):
+        mixed = [other if i % 25 == place else cell for i, cell in enumerate(cells)]
+        assert kinds(pd.DataFrame({"c": mixed, "x": np.arange(N) / 7}))["c"] == "categorical"
+
+
+def test_no_hint_names_what_is_refused() -> None:
+    cells = [*texts("%Y-%m", np.arange(16_800, 19_000, 7)), *texts("%Y-%m-%d", np.arange(16_800, 19_000, 70))]
+    notes = infer_schema(from_frame(pd.DataFrame({"c": cells, "x": np.arange(len(cells)) / 7})))[1]
+    with pytest.raises(InputError) as error:
+        infer_schema(from_frame(pd.DataFrame({"c": cells, "x": np.arange(len(cells)) / 7})), kinds={"c": "date"})
+    for line in (*notes, str(error.value), str(error.value.hint)):
+        for flag in re.findall(r"=date:(%[^`' ]*)", str(line)):
+            assert format_problem("date", flag) is None

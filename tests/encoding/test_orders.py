@@ -198,6 +198,35 @@ def test_columns_that_are_left_alone() -> None:
     assert np.array_equal(after, draws)
 
 
+def test_what_follows_through_a_column_that_is_left_alone_is_kept() -> None:
+    missing = np.zeros(TRUE.shape, bool)
+    missing[:, AT["low"]] = True
+    draws = np.repeat(TRUE[None], 1, 0)
+    draws[0, :, AT["low"]] = 100.0
+    assert not keep_orders(draws, TRUE, missing, SCHEMA, ["mid"]).any()
+    assert (draws[0, :, AT["low"]] <= TRUE[:, AT["high"]]).all()
+
+
+def test_fills_have_values_that_the_column_has() -> None:
+    """Of few values with gaps between them, and of whole numbers of which some are never held."""
+    rng = np.random.default_rng(4)
+    steps = np.array([1, 2.5, 5, 12, 30, 75, 200, 500])
+    place = rng.integers(0, 8, N)
+    high = steps[place]
+    low = np.round(high * rng.beta(2, 1, N), 2)
+    frame = pd.DataFrame({"low": low, "high": high, "x": rng.normal(size=N).round(3)})
+    schema = schema_of(frame)
+    assert ("low", "high") in pairs(schema)
+    true, missing = codes_in(frame, schema), np.zeros(frame.shape, bool)
+    missing[:, 1] = True
+    draws = np.repeat(true[None], 2, 0)
+    draws[0, :, 1], draws[1] = 1.0, true
+    draws[1, :, 1] = rng.permutation(high)
+    assert not keep_orders(draws, np.where(missing, 0.0, true), missing, schema).any()
+    assert set(np.unique(draws[..., 1]).tolist()) <= set(steps.tolist())
+    assert (draws[..., 0] <= draws[..., 1]).all()
+
+
 def test_columns_of_a_relation_are_not_moved() -> None:
     rng = np.random.default_rng(3)
     a, b = rng.gamma(2, 5, N).round(1), rng.gamma(2, 5, N).round(1)

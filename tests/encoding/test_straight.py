@@ -63,3 +63,23 @@ def test_the_distance_of_a_pair_is_encoded_as_it_is(monkeypatch: pytest.MonkeyPa
     apart = left()
     monkeypatch.setattr(straight, "MOST", 0)
     assert apart < 0.5 * left()
+
+
+def test_columns_of_few_cells_are_not_asked(recwarn: pytest.WarningsRecorder) -> None:
+    table = frame(5.0, 4_000)
+    table.loc[1:, "own"] = np.nan
+    table.loc[3_000:3_040, "own"] = np.arange(41.0) ** 2
+    assert straight_in(table) == ["first", "second"] and not recwarn.list
+
+
+def test_a_column_that_was_given_room_keeps_it() -> None:
+    """At most three columns have a pile: those with room stay so where they are left as they are."""
+    rng = np.random.default_rng(0)
+    n = 600
+    table = pd.DataFrame(
+        {f"p{i}": np.where(rng.random(n) < 0.4 - 0.02 * i, 0.0, rng.gamma(2, 3, n)).round(2) for i in range(4)}
+    )
+    u = np.where(rng.random(n) < 0.2, 0.0, rng.uniform(1, 700, n)).round(2)
+    table["u"], table["v"] = u, np.where(u == 0, 0.0, (u + rng.normal(0, 4, n)).clip(0.01)).round(2)
+    schema = infer_schema(from_frame(table), encoding=Encoding("normal", "split"))[0]
+    assert sum(getattr(column, "pile", None) is not None for column in schema.encoded) <= 3

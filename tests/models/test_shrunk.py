@@ -52,7 +52,7 @@ def test_of_complete_rows_the_covariance_is_drawn_to_the_target_by_so_many_rows(
     data = table(80, 0.0)
     model = mixture(to, nu)
     rows = fitted(model, data)
-    penalty, learnt = model.penalty(None, 1e-3), model._learnt
+    penalty, learnt = model.penalty(None, 1e-3), model.learnt
     assert isinstance(learnt, ShrunkGaussians)
     scale, centre = rows.scale, data.x.mean(0)
     scatter = (data.x - centre).mT @ (data.x - centre)
@@ -71,7 +71,7 @@ def test_the_climb_ends_where_the_objective_is_flat(K: int) -> None:
     rows = fitted(model, data, 400)
     value = model.objective(rows, model.penalty(None, 1e-3)).objective
     worst = 0.0
-    for parameter in (model._learnt.mean, model._learnt.tril):
+    for parameter in (model.learnt.mean, model.learnt.tril):
         for index in range(0, parameter.numel(), 7):
             flat = parameter.data.view(-1)
             if flat[index] == 0.0:
@@ -90,12 +90,12 @@ def test_steps_never_lower_the_objective_of_one_target() -> None:
     data = table(60, 0.4)
     model = mixture("factors", 30.0, 2, outliers=True)
     rows, penalty = fitted(model, data, 2), model.penalty(None, 1e-3)
-    before = model._learnt.target.clone()  # type: ignore[union-attr]
+    before = model.learnt.target.clone()  # type: ignore[union-attr]
     values = [float(model.em_step(rows, penalty).objective) for _ in range(20)]
     assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(values))
-    assert torch.equal(before, model._learnt.target)  # type: ignore[arg-type]
+    assert torch.equal(before, model.learnt.target)  # type: ignore[arg-type]
     model.refine(rows, penalty)
-    assert not torch.equal(before, model._learnt.target)  # type: ignore[arg-type]
+    assert not torch.equal(before, model.learnt.target)  # type: ignore[arg-type]
 
 
 def test_a_fit_is_resumed_bit_for_bit_across_a_new_target() -> None:
@@ -138,7 +138,7 @@ def test_refits_make_targets_of_their_own_rows() -> None:
     fitted(model, data)
     config = em.METHOD.Config()
     found = list(refits(model, data, config, range(3), lambda number: torch.Generator().manual_seed(number)))  # type: ignore[arg-type]
-    targets = [one.parameters["gaussians.target"] for one in found] + [model._learnt.target]
+    targets = [one.parameters["gaussians.target"] for one in found] + [model.learnt.target]
     assert all(not torch.allclose(a, b) for i, a in enumerate(targets) for b in targets[:i])
     assert all(one.settled for one in found)
 
@@ -147,11 +147,11 @@ def test_settling_makes_the_target_anew_where_it_may() -> None:
     data = table(80, 0.2)
     model = mixture("pairs", 40.0)
     rows, penalty = fitted(model, data, 2), model.penalty(None, 1e-3)
-    before = model._learnt.target.clone()  # type: ignore[union-attr]
+    before = model.learnt.target.clone()  # type: ignore[union-attr]
     settle(model, rows, penalty, steps=20, tolerance=1e-6, refine=False)
-    assert torch.equal(before, model._learnt.target)  # type: ignore[arg-type]
+    assert torch.equal(before, model.learnt.target)  # type: ignore[arg-type]
     settle(model, rows, penalty, steps=20, tolerance=1e-6)
-    assert not torch.equal(before, model._learnt.target)  # type: ignore[arg-type]
+    assert not torch.equal(before, model.learnt.target)  # type: ignore[arg-type]
 
 
 def test_the_strength_is_chosen_by_held_out_rows() -> None:
@@ -175,3 +175,22 @@ def test_broad_components_have_no_target() -> None:
     kinds = {type(part) for part in model.modules() if isinstance(part, FullGaussians)}
     assert kinds == {FullGaussians, ShrunkGaussians}
     assert model.penalty(3.0, 1e-3).pooling == 10.0
+
+
+def test_a_plain_mixture_is_kept_as_ever() -> None:
+    plain = GaussianMixture.build(MixtureConfig(components=2, covariance="full"), LAYOUT)
+    assert set(plain.state_dict()) == {"logits", "gaussians.mean", "gaussians.tril"}
+    wide = GaussianMixture.build(MixtureConfig(components=2, covariance="full", outliers=True), LAYOUT)
+    parts = {f"gaussians.{part}.{name}" for part in ("learnt", "broad") for name in ("mean", "tril")}
+    assert set(wide.state_dict()) == {"logits", *parts}
+    shrunk = mixture("pairs", 3.0, 2)
+    assert set(shrunk.state_dict()) - set(plain.state_dict()) == {"gaussians.within", "gaussians.target"}
+
+
+def test_a_fit_that_had_converged_goes_on_after_a_new_target() -> None:
+    config = em.METHOD.Config(epochs=60, tolerance=10.0)  # type: ignore[call-arg]
+    state = em.begin(mixture("pairs", 30.0), table(60, 0.3), config, torch.Generator().manual_seed(0), em_step)  # type: ignore[arg-type]
+    ended = []
+    for _ in em.run(state):
+        ended.append((state.epoch, state.converged))
+    assert state.converged and not any(converged for epoch, converged in ended if epoch in AIMED)

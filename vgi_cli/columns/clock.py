@@ -77,7 +77,7 @@ _DATES = (
 )
 _PERIODS = (
     *("%Y-%m", "%Y/%m", "%m/%Y", "%m-%Y"),
-    *(f"%{month}{s}%{y}" for month, s, y in product("bB", "- ", "Yy")),
+    *(f"%{month}{s}%{y}" for month in "bB" for s, y in ("-Y", "-y", " Y")),
     *(f"%Y{s}%b" for s in "- "),
     *("%G-W%V", "%GW%V", "%G W%V", "%Y-Q%q", "%YQ%q", "%Y Q%q", "Q%q %Y", "Q%q-%Y", "Q%q/%Y"),
 )
@@ -363,6 +363,13 @@ class Clock:
         per_day = self.per if self.unit == "D" else self.per * DAY
         low, high = ((end * per_day - self.origin) / self.per for end in ends)
         return low, high
+
+    @property
+    def days_held(self) -> tuple[int, int]:
+        """The first and the last day that 64 bits of ticks hold, and the calendar has."""
+        most = (2**63 - 1) // 10 ** DECIMALS[self.unit] // DAY
+        first, last = ((end - datetime(1970, 1, 1)).days for end in (datetime(1, 1, 1), datetime(9999, 12, 31)))
+        return max(first, -most), min(last, most)
 
     def spell(self, values: Floats) -> list[str]:
         """[n] texts of values."""

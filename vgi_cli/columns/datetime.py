@@ -71,6 +71,8 @@ LOOKED_AT = 200
 """Cells of a text column that are looked at before all are read."""
 LONGEST = 40
 """Characters of a moment at most."""
+YEARS = 1500, 2500
+"""Of months, quarters and weeks that nobody says to be such."""
 MOSTLY = 0.9
 """From this share of moments on, a column that is not all moments is carried, with a line."""
 WHATS: tuple[What, ...] = ("date", "datetime", "time", "duration")
@@ -400,13 +402,24 @@ def _texts(cells: Cells, asked: Request) -> _Known | Carried | None:
             )
         return Carried(cells.name, "carried")
     ((what, format), reading), *_ = found.items()
-    if asked.kind is None and what == "date" and is_period(format):
-        periods = reading.ticks[observed]
-        if few(len(np.unique(periods)), len(periods)):
-            return None  # a level for each: what goes with one month need not go with the next
+    if asked.kind is None and what == "date" and is_period(format) and not _many_periods(reading, observed):
+        return None
     clock = text_clock(what, format, reading, observed)
     values = _between(reading.ticks, reading.unit, clock)
     return _Known(clock, np.where(observed, values, np.nan))
+
+
+def _many_periods(reading: Reading, observed: Bools) -> bool:
+    """Whether months, quarters or weeks are a date where nobody says so: not where they are few enough for a level of
+    each (what goes with one month need not go with the next), where their years are none of ours (1234-07 is a code),
+    or where all of them may be seasons (2010-11, 2011-12)."""
+    periods, unit = reading.ticks[observed], reading.unit
+    if few(len(np.unique(periods)), len(periods)):
+        return False
+    days = to_unit(periods, unit, "D").astype("datetime64[D]")
+    years = days.astype("datetime64[Y]").astype(np.int64) + 1970
+    season = unit == "M" and bool((days.astype("datetime64[M]").astype(np.int64) % 12 + 1 == (years + 1) % 100).all())
+    return not season and bool(((years >= YEARS[0]) & (years <= YEARS[1])).all())
 
 
 def _plausible(text: str) -> bool:
@@ -438,13 +451,14 @@ def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, 
 
 
 def _is_date(text: str) -> bool:
-    """Whether a text is a date in any format."""
-    return like([text])[0] in FORMATS["date"]
+    """Whether a text is a date of a day in any format."""
+    format = like([text])[0]
+    return format in FORMATS["date"] and not is_period(format)
 
 
 def _share(some: list[str]) -> float:
-    """Share of texts that are dates or times in any format."""
-    return sum(format is not None for format in like(some)) / len(some)
+    """Share of texts that are dates of days, or times, in any format."""
+    return sum(format is not None and not is_period(format) for format in like(some)) / len(some)
 
 
 def _refuse(cells: Cells, asked: Request) -> None:
@@ -471,7 +485,7 @@ def _other_hint(cells: Cells, asked: Request, known: str, wrong: Bools) -> str:
         return missing_hint(cells, wrong)
     if (~cells.missing & ~wrong).any():
         both = f"write all dates and times of a column in one format, or {missing_hint(cells, wrong)}"
-        if asked.kind != "date" or format not in FORMATS["date"]:
+        if asked.kind != "date" or format not in FORMATS["date"] or format_problem("date", f"{known}|{format}"):
             return both
         return f"{_flags(cells, [('date', f'{known}|{format}')])} if dates have that format too, {both}"
     return (

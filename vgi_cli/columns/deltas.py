@@ -31,7 +31,8 @@ class Delta(NamedTuple):
 
     said    the words, as `age=+0.5sd`
     column  its place among the modelled columns
-    shift   what is added to a number, in its units (of dates days, of other times seconds); None of levels
+    shift   what is added to a number, in its units (of dates days, or months, quarters, weeks; of other times seconds);
+            None of levels
     level   the code of a level; None of numbers
     factor  of the odds of the level against all others
     """

@@ -14,6 +14,7 @@ from vgi_cli.columns.numerals import Ints, Tick
 
 PERIODS: Mapping[Tick, str] = {"Q": "quarter", "M": "month", "W": "week"}
 """Ticks that are no parts of a day, and what they count."""
+IN_A_YEAR: Mapping[Tick, int] = {"Q": 4, "M": 12, "W": 52}
 THURSDAY = 3
 """Days from the Monday of a week."""
 

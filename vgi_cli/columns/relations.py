@@ -34,7 +34,7 @@ class Relation:
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
     codes     of what goes with levels, alone or in groups, the code by level; None where no row has both. Of bands the
-              level of each, from the least on
+              level of each, from the least on; None at the ends: beyond, nothing is said
     cuts      the least value of each band but the first, smallest first
     """
 
@@ -55,8 +55,9 @@ class Relation:
             used = [code for code in self.codes if code is not None]
             sound = len(self.names) == 2 and not self.weights and not self.rounded and 1 < len(set(used)) < len(used)
         elif self.how == "bands":
-            sound = len(self.names) == 2 and not self.weights and not self.rounded and None not in self.codes
-            sound = sound and len(self.codes) == len(set(self.codes)) == len(self.cuts) + 1 > 1
+            known = [code for code in self.codes if code is not None]
+            sound = len(self.names) == 2 and not self.weights and not self.rounded and None not in self.codes[1:-1]
+            sound = sound and len(self.codes) == len(self.cuts) + 1 > 1 and 0 < len(known) == len(set(known))
             sound = sound and list(self.cuts) == sorted(set(self.cuts))
         else:
             sound = len(self.names) == len(self.weights) >= 2 and self.weights[0] == 1 and not self.codes

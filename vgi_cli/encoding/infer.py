@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import NoReturn, get_args
+from typing import Any, NoReturn, get_args
 
 import numpy as np
 
@@ -100,16 +100,18 @@ def infer_schema(
         requests[name] = role, request
     if refused:
         _refuse(refused)
+
+    def anew(i: int, **changes: Any) -> None:
+        """Infer a column again, to be encoded otherwise."""
+        role, request = requests[columns[i].name]
+        request = request._replace(encoding=request.encoding._replace(**changes))
+        requests[columns[i].name] = role, request
+        columns[i] = replace(infer_column(table.column(columns[i].name), role, request), stored=columns[i].stored)
+
     for i in _too_many_piles(table, columns):
-        role, request = requests[columns[i].name]
-        room = request._replace(encoding=encoding._replace(spikes="room"))
-        column = infer_column(table.column(columns[i].name), role, room)
-        columns[i] = replace(column, stored=columns[i].stored)
+        anew(i, spikes="room")
     for i in torn(table, columns, rows) if transform == "normal" else ():
-        role, request = requests[columns[i].name]
-        linear = request._replace(encoding=encoding._replace(transform="linear"))
-        column = infer_column(table.column(columns[i].name), role, linear)
-        columns[i] = replace(column, stored=columns[i].stored)
+        anew(i, transform="linear")
     schema = Schema(tuple(columns), transform)
     for name, flag in flags.items():
         varies = rows is None or not isinstance(schema.columns[table.place(name)], Constant | Empty)

@@ -15,6 +15,7 @@ import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
@@ -22,6 +23,8 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, half_digit
 from vgi_cli.table.base import Table
 
+ROWS = 2_000
+"""Observed cells of a column by which it is asked how often two columns cross in rows that have been mixed."""
 FEWEST = 30
 """Rows in which two columns are observed: with fewer nothing is said."""
 ENOUGH = 20.0
@@ -37,23 +40,36 @@ def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
     """The orders of the columns of numbers, and of moments of one kind, but for those that follow from two others.
     Columns of one relation are left to that."""
     columns = [column for column in schema.encoded if as_number(column) is not None]
-    codes = [codes_of(table, column) for column in columns]
+    cells = [_Cells.of(codes_of(table, column)) for column in columns]
     together = [{a, b} for one in relations for a, b in itertools.combinations(one.names, 2)]
     choice = 2 * np.log(max(len(columns), 1))
     found: dict[tuple[str, str], Order] = {}
-    first = slice(0, FIRST_LOOK)
     for (i, low), (j, high) in itertools.permutations(enumerate(columns), 2):
         shift = _shift(low, high)
-        if shift is None or _crossed(codes[i][first], codes[j][first] + shift).any():
+        if shift is None or _crossed(cells[i].first, cells[j].first + shift).any():
             continue
-        apart = None if {low.name, high.name} in together else _in_order(codes[i], codes[j] + shift, choice)
+        apart = None if {low.name, high.name} in together else _in_order(cells[i], cells[j], shift, choice)
         if apart is not None:
             found[low.name, high.name] = Order(low.name, high.name, *apart, shift)
-    return tuple(
-        order
-        for (low, high), order in found.items()
-        if not any((low, name) in found and (name, high) in found for name in {a for a, _ in found})
-    )
+    above: dict[str, set[str]] = {}
+    for low_name, high_name in found:
+        above.setdefault(low_name, set()).add(high_name)
+    follows = {(low, high) for low, highs in above.items() for name in highs for high in above.get(name, set())}
+    return tuple(order for pair, order in found.items() if pair not in follows)
+
+
+class _Cells(NamedTuple):
+    """The codes [N] of a column, the first of them, and of those that are observed some, sorted: evenly spread ones."""
+
+    codes: Floats
+    first: Floats
+    ordered: Floats
+
+    @classmethod
+    def of(cls, codes: Floats) -> _Cells:
+        seen = codes[~np.isnan(codes)]
+        some = seen[np.linspace(0, len(seen) - 1, min(len(seen), ROWS)).astype(int)] if len(seen) else seen
+        return cls(codes, codes[:FIRST_LOOK], np.sort(some))
 
 
 def _shift(low: ModelledColumn, high: ModelledColumn) -> float | None:
@@ -69,22 +85,26 @@ def _shift(low: ModelledColumn, high: ModelledColumn) -> float | None:
     return b.origin / b.per - a.origin / a.per
 
 
-def _in_order(low: Floats, high: Floats, choice: float) -> tuple[float, float] | None:
-    """`spread` and `near` of cells [N] that are in order wherever both are observed; None where they are not, or no
-    more rows say so than chance explains, or all are so far apart that nothing would cross."""
-    both = ~np.isnan(low) & ~np.isnan(high)
+def _in_order(low: _Cells, high: _Cells, shift: float, choice: float) -> tuple[float, float] | None:
+    """`spread` and `near` of cells that are in order wherever both are observed; None where they are not, or no more
+    rows say so than chance explains, or all are so far apart that nothing would cross."""
+    both = ~np.isnan(low.codes) & ~np.isnan(high.codes)
     n = int(both.sum())
-    if n < FEWEST or _crossed(low[both], high[both]).any():
+    if n < FEWEST:
         return None
-    low, high = low[both], high[both]
-    crossing = float(np.searchsorted(np.sort(high), low, side="left").mean()) / n  # of two rows that have been mixed
-    size = max(float(np.abs(low).max()), float(np.abs(high).max()), np.finfo(float).tiny)  # squares may overflow
-    apart = np.maximum(high / size - low / size, 0.0)
+    a, b = low.codes[both], high.codes[both] + shift
+    if _crossed(a, b).any():
+        return None
+    size = max(float(np.abs(a).max()), float(np.abs(b).max()), np.finfo(float).tiny)  # squares may overflow
+    apart = np.maximum(b / size - a / size, 0.0)
     spread = float(apart.std())
-    if crossing == 0 or spread == 0 or -n * np.log1p(-min(crossing, 0.999)) < ENOUGH + choice:
+    if spread == 0:
         return None
     crossed = NormalDist().cdf(-float(apart.mean()) / spread)
-    return (size * spread, size * float(np.quantile(apart, crossed))) if n * crossed >= CROSSED else None
+    mixed = float(np.searchsorted(high.ordered + shift, low.ordered).mean()) / max(len(high.ordered), 1)
+    if n * crossed < CROSSED or -n * np.log1p(-min(mixed, 0.999)) < ENOUGH + choice:  # mixed: of two other rows
+        return None
+    return size * spread, size * float(np.quantile(apart, crossed))
 
 
 def _crossed(low: Floats, high: Floats) -> Bools:
@@ -95,7 +115,7 @@ def _crossed(low: Floats, high: Floats) -> Bools:
 def crossings(table: Table, schema: Schema) -> list[int]:
     """Of each order of a schema, in how many rows of a table both cells are observed and out of order."""
     columns = {column.name: column for column in schema.encoded}
-    codes = {name: codes_of(table, columns[name]) for one in schema.orders for name in (one.low, one.high)}
+    codes = {name: codes_of(table, columns[name]) for name in {n for one in schema.orders for n in (one.low, one.high)}}
     return [int(_crossed(codes[one.low], codes[one.high] + one.shift).sum()) for one in schema.orders]
 
 
@@ -112,14 +132,16 @@ def keep_orders(draws: Floats, observed: Floats, missing: Bools, schema: Schema,
     nearest of the observed rows. Columns of a relation are settled before, and are not moved.
     """
     apart = np.zeros(draws.shape[:2], bool)
-    own = [one for one in schema.orders if not {one.low, one.high} & set(but)]
-    if not own or not missing.any():
+    if not schema.orders or not missing.any():
         return apart
-    settled = {name for one in schema.relations for name in one.names}
-    names, most, near, spread = _closed(own)
+    fixed_by = [one for one in schema.relations if not set(one.names) & set(but)]
+    settled = {name for one in fixed_by for name in one.names}
+    names, most, near, spread = _closed(schema.orders)
+    kept = [i for i, name in enumerate(names) if name not in but]  # what follows of the others is kept all the same
+    names, (most, near, spread) = [names[i] for i in kept], (one[np.ix_(kept, kept)] for one in (most, near, spread))
     places = [schema.modelled.index(name) for name in names]
     values = np.where(missing[:, places], draws[:, :, places], observed[:, places])
-    fixed = ~missing[:, places] | np.array([name in settled for name in names])
+    fixed = ~missing[:, places] | np.array([name in settled for name in names], bool)
     for k in np.isfinite(most).sum(0).argsort(kind="stable").tolist():
         rows = np.flatnonzero(~fixed[:, k])
         if not len(rows):
@@ -133,11 +155,9 @@ def keep_orders(draws: Floats, observed: Floats, missing: Bools, schema: Schema,
         values[:, rows, k] = _between(schema.encoded[places[k]], some[..., k], low, high)
         fixed[rows, k] = True
     draws[:, :, places] = np.where(missing[:, places], values, draws[:, :, places])
-    at = {name: i for i, name in enumerate(names)}
-    for one in own:
-        i, j = at[one.low], at[one.high]
+    for i, j in np.argwhere(np.isfinite(most)).tolist():
         filled = missing[:, places[i]] | missing[:, places[j]]
-        apart |= filled & _crossed(values[..., i], values[..., j] + one.shift)
+        apart |= filled & _crossed(values[..., i], values[..., j] + most[i, j])
     return apart
 
 
@@ -181,9 +201,25 @@ def _between(column: ModelledColumn, values: Floats, low: _Limit, high: _Limit) 
     above, below = low.ends + low.beside(low.ends - values), high.ends - high.beside(values - high.ends)
     moved = np.where(values < low.ends, above, np.where(values > high.ends, below, values))
     inside = (values >= low.ends) & (values <= high.ends)
-    held = column.held(np.where(inside, values, np.clip(moved, bottom, np.maximum(bottom, top))))
+    moved = np.where(inside, values, np.clip(moved, bottom, np.maximum(bottom, top)))
     digit = 2 * half_digit(column)
-    held = np.where(held < low.ends, column.held(held + digit), held)
-    held = np.where(held > high.ends, column.held(held - digit), held)
-    able = ~_crossed(low.ends, held) & ~_crossed(held, high.ends) & (held >= least) & (held <= most)
-    return np.where(inside | ~able, values, held)
+    held, able = values, inside
+    for other in (moved, moved + digit, moved - digit, low.ends, high.ends):  # the last: a gap between may be wide
+        found = _valued(column, number, other, low.ends, high.ends)
+        good = ~_crossed(low.ends, found) & ~_crossed(found, high.ends) & (found >= least) & (found <= most)
+        held, able = np.where(able, held, found), able | good
+        held = np.where(able, held, values)
+    return held
+
+
+def _valued(column: ModelledColumn, number: Number, values: Floats, low: Floats, high: Floats) -> Floats:
+    """Values as a column has them: the nearest to which there is one, and of those in a gap the end of it that lies
+    between low and high."""
+    held = column.held(np.where(np.isfinite(values), values, number.low))
+    for start, end in number.gaps:
+        inside = (start < held) & (held < end)
+        nearer = np.where(held - start < end - held, start, end)
+        other = np.where(nearer == start, end, start)
+        fits = (low <= nearer) & (nearer <= high)
+        held = np.where(inside, np.where(fits, nearer, other), held)
+    return held

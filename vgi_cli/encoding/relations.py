@@ -15,6 +15,7 @@ from vgi_cli.columns.clock import DAY, to_unit
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.periods import IN_A_YEAR
 from vgi_cli.columns.relations import PARTS_OF_ONE, Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import Redundant, codes_of, half_digit
@@ -43,8 +44,8 @@ CLOSE = 1.5
 """Of half a digit, what least squares may leave at most where other weights are looked for."""
 ADJOINING = 10.0
 """Times the mean distance of neighbouring values that adjoining bands lie apart at most."""
-BEYOND = 60
-"""Months, quarters or weeks beyond those that were seen in which fills may lie."""
+BEYOND, MOST_PERIODS = 30, 10_000
+"""Years beyond those that were seen for which it is said in which months, quarters or weeks they lie, of so many."""
 SLOW = 1e-2
 """By this share a day of moments may be longer than a day of dates, where it is taken for the same."""
 MOST_ROWS = 2_000
@@ -224,18 +225,23 @@ def _bands(names: tuple[str, ...], codes: Floats, columns: int, number: Modelled
 
 def _periods(column: Moment, other: Moment, codes: Floats, columns: int) -> Relation | None:
     """The months, quarters or weeks of a column as intervals of the moments of another one, by codes [n, 2]; None where
-    some moment lies in another one, or so few rows say so that this may be chance."""
+    some moment lies in another one, or so few rows say so that this may be chance, or there are too many. Beyond
+    BEYOND years of what was seen nothing is said."""
     if not _enough(codes[:, 0], 2, np.log(columns)):
         return None
     unit, seen = column.clock.unit, np.array([other.number.low, other.number.high])
     own = column.clock.ticks(np.array([column.number.low, column.number.high]))
     ends = np.concatenate([own, other.clock.ticks_in(seen, unit)])
-    periods = np.arange(ends.min() - BEYOND, ends.max() + BEYOND + 1)
-    begin = to_unit(periods[1:], unit, other.clock.unit)
+    more = BEYOND * IN_A_YEAR[unit]
+    least, most = (to_unit(end, "D", unit) for end in np.array(other.clock.days_held))
+    periods = np.arange(max(ends.min() - more, int(least) + 1), min(ends.max() + more, int(most) - 1) + 1)
+    if not 1 < len(periods) <= MOST_PERIODS:
+        return None
+    begin = to_unit(np.append(periods, periods[-1] + 1), unit, other.clock.unit)
     said = Relation(
         names=(column.name, other.name),
         how="bands",
-        codes=tuple(column.clock.values(periods).tolist()),
+        codes=(None, *column.clock.values(periods).tolist(), None),
         cuts=tuple(other.clock.values(begin).tolist()),
     )
     return None if departing(said, codes, 0.0).any() else said

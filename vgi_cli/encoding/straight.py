@@ -61,10 +61,12 @@ def _left(x: Floats) -> Floats:
     """[columns, columns] the share of the variance of one column of x [N, columns] that a line through another one
     leaves, in the rows that have both; 1 of too few."""
     seen = ~np.isnan(x)
-    x = x / np.maximum(np.nanmax(np.abs(x), 0, initial=0.0), np.finfo(float).tiny)  # squares may overflow
+    x = np.where(seen, x, 0.0)
+    x = x / np.maximum(np.abs(x).max(0, initial=0.0), np.finfo(float).tiny)  # squares may overflow
     o = seen.astype(float)
     with np.errstate(invalid="ignore", divide="ignore"):
-        z = np.where(seen, (x - np.nanmean(x, 0)) / np.nanstd(x, 0), 0.0)
+        centred = np.where(seen, x - x.sum(0) / seen.sum(0), 0.0)
+        z = np.where(seen, centred / np.sqrt(np.square(centred).sum(0) / seen.sum(0)), 0.0)
         n = o.T @ o
         mean = (z.T @ o) / n
         variance = (np.square(z).T @ o) / n - mean**2

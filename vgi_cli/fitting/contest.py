@@ -95,6 +95,8 @@ column worse by such a share where this has a probability of at most CLEARLY by 
 WELL, BETTER = 20.0, 2.0
 """Rows for each component and column of numbers from which on covariances are well determined, and the standard errors
 by which a factor model has to be better there than the best with full ones."""
+UNLIKE, SURELY = 0.05, 3.0
+"""Nats for each column of numbers, and standard errors, by which a candidate describes held-out rows clearly worse."""
 SIZES, SIZED_ROWS = 3, 5_000
 """Numbers of components that a mixture of an average has in turn, in tables of up to so many rows; beyond, one."""
 NEARLY = 0.01
@@ -886,7 +888,16 @@ class _Contest:
         together; `best`: the best scores of all. By the log-likelihood every one may."""
         if self._recipe.score == "loglik":
             return True
-        return not lags(entry[1], best) and not self._is_coarse(*entry, best)
+        return not lags(entry[1], best) and not self._is_coarse(*entry, best) and not self._is_unlike(entry[1], best)
+
+    def _is_unlike(self, scores: Scores, best: Scores) -> bool:
+        """Whether held-out rows are described clearly worse than by another one that fills cells about as well: draws
+        then have another shape than the columns (the tail of incomes, say), which hidden cells hardly show."""
+        numbers = len(self._rows.table.layout.continuous)
+        most = (1 + FAR) * float(best.cells.mean())
+        others = [other.loglik for _, other in self.entries if float(other.cells.mean()) <= most]
+        mean, error = _gap(scores.loglik, max(others, key=lambda loglik: float(loglik.mean())))
+        return mean < -max(UNLIKE * numbers, SURELY * error)
 
     def _is_coarse(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
         """Whether a candidate says of the columns nothing but their factors, and is not clearly better than the best of

@@ -79,7 +79,13 @@ def _check_bootstrap(recipe: Recipe, settings: Settings) -> list[Problem]:
 
 def _check_shrinkage(recipe: Recipe, settings: Settings) -> list[Problem]:
     """Problems of a target of covariances: of a method that has no use for it."""
-    if recipe.model.settings.get("shrink_to", "none") == "none" or recipe.method.name in (None, "em"):
+    if recipe.model.settings.get("shrink_to", "none") == "none" or recipe.method.name is None:
+        return []
+    pooling = recipe.method.settings.get("pooling")
+    if recipe.method.name == "em" and pooling not in (None, recipe.model.settings.get("shrinkage")):
+        what = f"method.pooling={pooling} has no effect: with model.shrink_to, model.shrinkage is that"
+        return [Problem(origin(settings, "method.pooling", "method.pooling"), what, "leave it out")]
+    if recipe.method.name == "em":
         return []
     where = origin(settings, "model.shrink_to", "model.shrink_to")
     what = f"model.shrink_to: covariances are shrunk by em, method '{recipe.method.name}' does not"

@@ -1,6 +1,7 @@
 """Bootstrap refits: the parameter uncertainty of proper multiple imputation (Little and Rubin 2002, section 10.2).
 
-Each refit climbs the same penalised objective with other row weights. Rows weigh as often as they were drawn with
+Each refit climbs the same penalised objective with other row weights (where that has a target, it is made of the rows
+of the refit). Rows weigh as often as they were drawn with
 replacement (`multinomial`), or by a flat Dirichlet law (`bayesian`, Rubin 1981), which is smooth and leaves no row out.
 
 Where a refit starts. A likelihood with one top (one component) is climbed from the fitted parameters. That of a mixture

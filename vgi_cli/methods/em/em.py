@@ -24,7 +24,7 @@ as they then belong to the components, which is kept where the objective does no
 Gaussians (models/gaussian/shifted.py), a step learns the shifts B after means and covariances and given these, from the
 same expectations (ECM, Meng and Rubin 1993). Each EM step raises the objective; each iteration is two EM steps and an
 extrapolation (SQUAREM, Varadhan and Roland 2008) that is kept only where the objective is not below that of the step
-before, so that the sequence of objectives never falls.
+before, so that the sequence of objectives never falls, but where a target is made anew.
 """
 
 from __future__ import annotations
@@ -323,7 +323,7 @@ def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
         if is_refined(state.model, state.epoch):
             state.model.refine(state.table, state.penalty)
             if state.model.aimed:  # what comes is another objective
-                state.objective = torch.full_like(state.objective, -torch.inf)
+                state.objective, state.converged = torch.full_like(state.objective, -torch.inf), False
         if state.converged and state.rounds_to_come:
             state.redraw()
         yield EpochEnd(state.epoch, {"objective": value.objective.item(), "loglik": (value.loglik / rows).item()})

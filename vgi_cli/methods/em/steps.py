@@ -176,7 +176,7 @@ def settle(
     """
     if model.gaussians.K == 1:
         for _ in AIMED if refine and model.aimed else ():
-            model.em_step(table, penalty)
+            each(0)
             model.refine(table, penalty)
         return ascend(model, table, penalty, steps=steps, tolerance=tolerance, each=each)
     value = iteration(model, table, penalty, True)

@@ -110,7 +110,7 @@ class GaussianMixture(GaussianFamily):
         if layout is not None:
             kind = Shifted if dependence != "none" and layout.continuous else Mixed
             self.gaussians = kind(self.gaussians, layout, edges=edges)
-        self._learnt, self._shrinkage = learnt, shrinkage
+        self._shrinkage = shrinkage
         self._shifts, self._turns = dependence == "linear", dependence == "turn"
         self.logits = nn.Parameter(torch.zeros(len(self.gaussians.means())))
 
@@ -144,7 +144,7 @@ class GaussianMixture(GaussianFamily):
             factors = [L for L in (1, 3, 8, 16) if 2 * L <= D and (L > 1 or D < 12)] or [0]
         outliers = True if config.outliers is None else config.outliers
         strengths = [config.shrinkage]
-        if config.shrink_to != "none" and config.shrinkage is None:
+        if config.shrink_to != "none" and config.shrinkage is None and D > 0:
             strengths = [share * D for share in SHRINKAGES]
         same = {"covariance": covariance, "outliers": outliers}
         return [
@@ -181,8 +181,8 @@ class GaussianMixture(GaussianFamily):
         own = torch.diag(x.var(0, correction=0).clamp(min=1e-6) if several else x[0])
         self.double().gaussians.set_moments(mean, (covariance + 0.05 * own).expand(K, -1, -1))
         numbers = self.gaussians if mixed is None else mixed.numbers
-        if isinstance(self._learnt, ShrunkGaussians):
-            self._learnt.aim(covariance.new_full(covariance.shape, float(x.shape[0])), covariance + 1e-6 * own)
+        if isinstance(self.learnt, ShrunkGaussians):
+            self.learnt.aim(covariance.new_full(covariance.shape, float(x.shape[0])), covariance + 1e-6 * own)
         if isinstance(numbers, Widened):
             whole = rows if mixed is None else rows[:, mixed.continuous]  # as they were before any shift
             centred = whole - whole.mean(0)
@@ -229,6 +229,12 @@ class GaussianMixture(GaussianFamily):
         return self._turns and self._shifts and isinstance(self.gaussians, Shifted)
 
     @property
+    def learnt(self) -> Gaussians:
+        """The Gaussians of the numbers, without the broad ones."""
+        numbers = self.gaussians.numbers if isinstance(self.gaussians, Mixed) else self.gaussians
+        return numbers.learnt if isinstance(numbers, Widened) else numbers
+
+    @property
     def aimed(self) -> bool:
         return self._shrinkage is not None
 
@@ -237,11 +243,12 @@ class GaussianMixture(GaussianFamily):
         """Make the target of the covariances anew, where they have one; learn the forest anew from how the rows belong
         to the components, which is kept where the objective does not fall."""
         mixed = self.gaussians
-        if isinstance(self._learnt, ShrunkGaussians):
-            seen = (~table.patterns.missing[table.patterns.of_row]).to(table.x)
-            seen = seen[:, mixed.continuous] if isinstance(mixed, Mixed) else seen
-            rows = table.ranks.total(seen.mT @ (seen * table.weights[:, None]))[0]
-            self._learnt.aim(rows)
+        if isinstance(self.learnt, ShrunkGaussians):
+            self.em_step(table, penalty)  # what the present parameters say, where the last step was undone
+            missing, of_row = table.patterns.missing, table.patterns.of_row
+            weight = table.weights.new_zeros(len(missing)).index_add_(0, of_row, table.weights)
+            seen = (~missing[:, mixed.continuous] if isinstance(mixed, Mixed) else ~missing).to(weight)
+            self.learnt.aim(table.ranks.total(seen.mT @ (seen * weight[:, None]))[0])
         if not isinstance(mixed, Mixed) or len(mixed.discrete) < 2 or not mixed.edges:
             return
         before, value = copy.deepcopy(self.state_dict()), self.objective(table, penalty)
