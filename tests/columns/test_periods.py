@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from vgi_cli.columns.clock import _PERIODS, FORMATS, Said, format_problem, is_period, read, text_clock, to_unit
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.periods import first_days, periods_of, week, week_of
+from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import codes_of, kept_words
@@ -130,6 +131,8 @@ def test_limits_are_said_as_the_column_writes_them() -> None:
     assert column.spell(np.array(column.number.ends), None) == ["2015-W10", "2026-W09"]
     by_day = infer_schema(from_frame(frame()), bounds={"week": "2015-02-03.."})[0].encoded[2]
     assert isinstance(by_day, Moment) and by_day.spell(np.array(by_day.number.given_ends[:1]), None) == ["2015-W06"]
+    iso = infer_schema(from_frame(frame()), bounds={"month": "2015-03.."})[0].encoded[1]
+    assert isinstance(iso, Moment) and iso.spell(np.array(iso.number.given_ends[:1]), None) == ["Mar-15"]
     with pytest.raises(UsageError, match="holds no date like '2015-02'"):
         infer_schema(from_frame(frame()), bounds={"week": "2015-02.."})
 
@@ -222,3 +225,53 @@ def test_no_hint_names_what_is_refused() -> None:
     for line in (*notes, str(error.value), str(error.value.hint)):
         for flag in re.findall(r"=date:(%[^`' ]*)", str(line)):
             assert format_problem("date", flag) is None
+
+
+def test_levels_that_are_quarters_end_where_the_calendar_has_it() -> None:
+    """Few rows: the first date that was seen of a quarter is not its first day."""
+    rng = np.random.default_rng(3)
+    days = np.sort(rng.choice(np.arange(17_900, 18_900), 110, replace=False))
+    days = days[(days % 91 > 12) & (days % 91 < 80)]
+    table = pd.DataFrame({"date": texts("%Y-%m-%d", days), "q": texts("%Y-Q%q", days), "x": np.arange(len(days)) / 7})
+    schema = infer_schema(from_frame(table))[0]
+    [relation] = schema.relations
+    assert schema.encoded[1].kind == "categorical" and relation.how == "bands"
+    every = np.arange(days.min(), days.max() + 1)
+    whole = pd.DataFrame({"date": texts("%Y-%m-%d", every), "q": texts("%Y-Q%q", every), "x": 1.0})
+    codes = np.stack([codes_of(from_frame(whole), column) for column in schema.encoded], 1)
+    assert np.array_equal(relation.said(codes[:, 0]), codes[:, 1])
+    short = table[table.q != table.q[len(days) // 2]]  # a quarter without a level: nothing is said of its days
+    schema = infer_schema(from_frame(short))[0]
+    codes = codes_of(from_frame(table), schema.encoded[0])
+    said = schema.relations[0].said(codes)
+    assert np.array_equal(np.isnan(said), (table.q == table.q[len(days) // 2]).to_numpy())
+    assert Schema.from_json(schema.to_json()) == schema
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Kolkata", "+05:30", "UTC"])
+def test_periods_of_moments_with_a_zone_are_local(zone: str) -> None:
+    rng = np.random.default_rng(4)
+    moments = pd.Series(np.datetime64("2016-01-01") + rng.integers(0, 7 * 365 * 86_400, 2_000).astype("timedelta64[s]"))
+    local = moments.dt.tz_localize("UTC").dt.tz_convert(zone)
+    table = pd.DataFrame({"when": local, "x": rng.normal(size=2_000)})
+    table["month"], table["week"] = local.dt.strftime("%Y-%m"), local.dt.strftime("%G-W%V")
+    schema = infer_schema(from_frame(table))[0]
+    assert [one.names for one in schema.relations] == [("month", "when"), ("week", "when")]
+
+
+def test_years_of_two_digits_that_lie_far_apart_are_asked_about() -> None:
+    born = [f"Mar-{year:02d}" for year in range(50, 86)] * 3
+    line = "column 'born' has two digits of a year, read as 1969 to 2068: 1969 to 2068; where some are of another"
+    notes = infer_schema(from_frame(pd.DataFrame({"born": born, "x": np.arange(108) / 7})), kinds={"born": "date"})[1]
+    assert any(line in str(note) for note in notes)
+    notes = infer_schema(from_frame(frame()))[1]
+    assert not any("two digits" in str(note) for note in notes)
+
+
+def test_the_way_out_of_several_formats_of_months_is_named() -> None:
+    days = np.arange(12_000, 19_000, 40)
+    cells = [*texts("%b %Y", days[::2]), *texts("%Y-%m", days[1::2])]
+    table = from_frame(pd.DataFrame({"c": cells, "x": np.arange(len(cells)) / 7}))
+    note = next(str(note) for note in infer_schema(table)[1] if "several formats" in str(note))
+    [flag] = re.findall(r"'c=date:([^']*)'", note)
+    assert infer_schema(table, kinds={"c": f"date:{flag}"})[0].encoded[0].kind == "date"

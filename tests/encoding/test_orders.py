@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import vgi_cli
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.numerals import Bools, Floats
-from vgi_cli.columns.orders import Order
+from vgi_cli.columns.orders import SMALL, Order
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
@@ -86,9 +86,10 @@ def test_what_an_order_says_of_the_distance() -> None:
     [order] = [one for one in SCHEMA.orders if one.low == "admitted"]
     frame = stays()
     days = (frame.discharged - frame.admitted).dt.total_seconds().to_numpy()
-    assert order.spread == pytest.approx(days.std())
+    assert order.spread == pytest.approx(min(days.std(), np.subtract(*np.quantile(days, (0.75, 0.25)))))
     crossed = 0.5 * (1 + math.erf(-days.mean() / days.std() / 2**0.5))
-    assert order.near == pytest.approx(np.quantile(days, crossed))
+    assert set(order.small) <= set(days.tolist()) and list(order.small) == sorted(order.small)
+    assert order.small[SMALL // 2] == np.quantile(days, 1.5 * crossed, method="nearest")
     assert order.shift == (frame.discharged.min() - frame.admitted.min()).total_seconds()
 
 
@@ -151,7 +152,7 @@ def test_fills_are_in_order_and_nothing_else_is_moved(seed: int, share: float) -
         assert np.allclose(column.held(after[..., i]), after[..., i])
 
 
-def test_a_fill_is_moved_no_farther_than_the_nearest_rows_lie() -> None:
+def test_a_fill_is_moved_to_one_of_the_small_distances_that_were_seen() -> None:
     order = next(one for one in SCHEMA.orders if one.low == "low")
     missing = np.zeros(TRUE.shape, bool)
     missing[:, AT["low"]] = True
@@ -160,10 +161,12 @@ def test_a_fill_is_moved_no_farther_than_the_nearest_rows_lie() -> None:
     draws[0, :, AT["low"]] = TRUE[:, AT["mid"]] + away
     moved, apart = kept(draws, missing)
     beside = TRUE[:, AT["mid"]] - moved[0, :, AT["low"]]
-    fits = TRUE[:, AT["mid"]] - order.near > 0.1  # and does not come below the least value of the column
-    assert not apart.any()
-    expected = order.near * (1 - np.exp(-away / order.spread))
+    fits = TRUE[:, AT["mid"]] - order.small[-1] > 0.1  # and does not come below the least value of the column
+    assert not apart.any() and fits.sum() > 100
+    place = np.minimum((1 - np.exp(-away / (0.4 * order.spread))) * SMALL, SMALL - 1).astype(int)
+    expected = np.array(order.small)[place]
     assert beside[fits] == pytest.approx(expected[fits], abs=0.0101)
+    assert len(set(expected[fits].tolist())) > 5
 
 
 def test_a_fill_between_two_observed_cells_stays_between_them() -> None:
@@ -198,6 +201,49 @@ def test_columns_that_are_left_alone() -> None:
     assert np.array_equal(after, draws)
 
 
+def test_distances_do_not_pile_up_where_the_table_has_few() -> None:
+    """Whole days, of which a normal law with their moments would have a tenth below 0; ties only as the table has."""
+    rng = np.random.default_rng(5)
+    first = rng.integers(0, 1_000, N)
+    days = 1 + rng.poisson(3, N)  # never on the same day
+    frame = pd.DataFrame({"first": first, "last": first + days, "x": rng.normal(size=N).round(3)})
+    schema = schema_of(frame)
+    true, missing = codes_in(frame, schema), np.zeros(frame.shape, bool)
+    missing[:, 1] = True
+    draws = np.repeat(true[None], 20, 0)
+    draws[..., 1] = np.rint(draws[..., 0] + rng.normal(days.mean(), 1.6 * days.std(), (20, N)))
+    before = draws[..., 1] - draws[..., 0]
+    assert not keep_orders(draws, np.where(missing, 0.0, true), missing, schema).any()
+    after = draws[..., 1] - draws[..., 0]
+    drawn = [float((before == day).mean()) for day in range(4)]
+    found = [float((after == day).mean()) for day in range(4)]
+    assert (before < 0).mean() > 0.03 and found[0] == drawn[0]  # those that were drawn as ties
+    assert max(found[1:]) < 1.6 * max(float((days == day).mean()) for day in range(1, 4))
+
+
+def test_a_date_moves_within_its_month() -> None:
+    """Two dates and their months: an observed month limits where its date may go, a missing one goes with it."""
+    rng = np.random.default_rng(6)
+    first = np.datetime64("2021-01-01") + rng.integers(0, 700, N)
+    last = first + rng.poisson(4, N)
+    frame = pd.DataFrame({"a": first.astype("datetime64[ns]"), "b": last.astype("datetime64[ns]")})
+    for name in ("a", "b"):
+        frame[f"{name}_month"] = frame[name].dt.strftime("%Y-%m")
+    schema = schema_of(frame)
+    assert pairs(schema) == [("a", "b")] and {one.how for one in schema.relations} == {"bands"}
+    true = codes_in(frame, schema)
+    for seed in range(4):
+        missing = np.random.default_rng(seed).random(true.shape) < 0.4
+        draws = np.where(missing, rng.permuted(np.repeat(true[None], 2, 0), axis=1), true)
+        apart = keep_relations(draws, np.where(missing, 0.0, true), missing, schema)
+        assert np.array_equal(draws[:, ~missing], np.repeat(true[None], 2, 0)[:, ~missing])
+        out = (draws[..., 0] > draws[..., 1] + schema.orders[0].shift + 1e-9).sum()
+        for one in schema.relations:
+            said = one.said(draws[..., schema.modelled.index(one.names[1])])
+            out += (said != draws[..., schema.modelled.index(one.names[0])]).sum()
+        assert apart <= 0.03 * draws[..., 0].size and out <= 2 * apart
+
+
 def test_what_follows_through_a_column_that_is_left_alone_is_kept() -> None:
     missing = np.zeros(TRUE.shape, bool)
     missing[:, AT["low"]] = True
@@ -223,7 +269,7 @@ def test_fills_have_values_that_the_column_has() -> None:
     draws[0, :, 1], draws[1] = 1.0, true
     draws[1, :, 1] = rng.permutation(high)
     assert not keep_orders(draws, np.where(missing, 0.0, true), missing, schema).any()
-    assert set(np.unique(draws[..., 1]).tolist()) <= set(steps.tolist())
+    assert set(np.unique(draws[..., 1][draws[..., 1] <= 500]).tolist()) <= set(steps.tolist())
     assert (draws[..., 0] <= draws[..., 1]).all()
 
 
@@ -269,7 +315,9 @@ def test_damage_is_named() -> None:
 
 def test_an_order_is_of_two_columns() -> None:
     with pytest.raises(ValueError, match="two columns"):
-        Order("a", "a", 1.0, 0.0)
+        Order("a", "a", 1.0, (0.0,) * SMALL)
+    with pytest.raises(ValueError, match="distances"):
+        Order("a", "b", 1.0, (0.0,))
 
 
 def test_filled_tables_and_sampled_rows_are_in_order(tmp_path: Path) -> None:

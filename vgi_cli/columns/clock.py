@@ -97,7 +97,8 @@ ISO: Mapping[What, tuple[str, ...]] = {
     "time": _TIMES,
     "datetime": tuple(format for format in FORMATS["datetime"] if format.startswith(_ISO[0])),
 }
-"""Those of ISO 8601, in which limits may be said whatever the column's own are."""
+ISO_PERIODS: Mapping[Tick, str] = {"Q": "%Y-Q%q", "M": "%Y-%m", "W": "%G-W%V"}
+"""Those of ISO 8601 (and quarters like them), in which limits may be said whatever the column's own are."""
 
 
 def formats_in(text: str) -> tuple[str, ...]:
@@ -371,6 +372,17 @@ class Clock:
         first, last = ((end - datetime(1970, 1, 1)).days for end in (datetime(1, 1, 1), datetime(9999, 12, 31)))
         return max(first, -most), min(last, most)
 
+    def midnights(self, days: Ints) -> Ints:
+        """The ticks at which days since 1970-01-01 begin, where the column's clocks show them."""
+        ticks = to_unit(days, "D", self.unit)
+        zone = self.zone or self.offset
+        if self.what == "date" or not zone or zone == "UTC":
+            return ticks
+        if self.zone is None or _OFFSET.fullmatch(zone) is not None:
+            return ticks - _offset(zone) * self.per
+        east = [_east(day, ZoneInfo(zone)) for day in days.tolist()]
+        return np.asarray(ticks - np.array(east, np.int64) * self.per)
+
     def spell(self, values: Floats) -> list[str]:
         """[n] texts of values."""
         ticks = self.ticks(values)
@@ -454,6 +466,12 @@ class Clock:
             return f"{moment:%Y-%m-%d %H:%M:%S}{self._fraction(parts)}{moment.isoformat()[19:]}"
         moment += timedelta(seconds=_offset(zone))
         return f"{moment:%Y-%m-%d %H:%M:%S}{self._fraction(parts)}{zone}"
+
+
+def _east(day: int, zone: ZoneInfo) -> int:
+    """Seconds east of UTC at the midnight with which a day begins."""
+    offset = (datetime(1970, 1, 1) + timedelta(days=day)).replace(tzinfo=zone).utcoffset()
+    return 0 if offset is None else round(offset.total_seconds())
 
 
 def to_unit(ticks: Ints, unit: Tick, target: Tick) -> Ints:
@@ -570,6 +588,17 @@ def candidates(whats: tuple[What, ...], texts: list[str]) -> Iterator[tuple[What
             pattern = _compiled(format)
             if all(pattern.match(text) for text in texts):
                 yield what, format
+
+
+def periods_in(texts: Sequence[str]) -> tuple[Tick, Ints] | None:
+    """Texts as months, quarters or weeks of one format, each another one: what they count, and the ticks; None where
+    they are none."""
+    for format in _PERIODS:
+        if all(_compiled(format).match(text.strip()) for text in texts):
+            reading = _read(Said([text.strip() for text in texts]), "date", format, None)
+            if reading.matched.all() and len(np.unique(reading.ticks)) == len(texts):
+                return reading.unit, reading.ticks
+    return None
 
 
 _patterns: dict[str, re.Pattern[str]] = {}

@@ -33,6 +33,7 @@ from vgi_cli.columns.clock import (
     DECIMALS,
     FORMATS,
     ISO,
+    ISO_PERIODS,
     Clock,
     Reading,
     Said,
@@ -71,6 +72,8 @@ LOOKED_AT = 200
 """Cells of a text column that are looked at before all are read."""
 LONGEST = 40
 """Characters of a moment at most."""
+WIDE = 50
+"""Years from the first to the last one of a column of two digits, beyond which a line asks whether it was meant so."""
 YEARS = 1500, 2500
 """Of months, quarters and weeks that nobody says to be such."""
 MOSTLY = 0.9
@@ -341,7 +344,8 @@ def _side(clock: Clock, text: str) -> float | None:
     """The value of a limit that is written as the column writes its cells, or as ISO 8601 has it; None: it is none."""
     written = clock.format if clock.zone is None else f"{clock.format}%z"
     zoned = "%z" in written
-    for format in [written, *(one for one in ISO.get(clock.what, ()) if ("%z" in one) == zoned)]:
+    iso = [one for one in ISO.get(clock.what, ()) if ("%z" in one) == zoned]
+    for format in [written, *iso, *([ISO_PERIODS[clock.unit]] if clock.unit in PERIODS else [])]:
         reading = read(Said([text]), clock.what, format)
         if reading.matched[0]:
             return float(_between(reading.ticks, reading.unit, clock)[0])
@@ -520,9 +524,9 @@ def doubt(cells: Cells) -> str | None:
     if len(counts) > 1 and counts.total() == len(some):
         shown = " and ".join(f"'{format}'" for format, _ in counts.most_common(2))
         line = f"{carried}: its cells have several formats, {shown}"
-        if not all(map(_is_date, some)):
-            return f"{line}; it is modelled where the table has them in one"
         best = "|".join(format for format, _ in counts.most_common())
+        if not all(format in FORMATS["date"] for format in counts) or format_problem("date", best) is not None:
+            return f"{line}; it is modelled where the table has them in one"
         if read(cells, "date", best).matched[~cells.missing].all():
             return f"{line}; {_flags(cells, [('date', best)])} reads each by the first of them that it has"
     what = _what(best)
@@ -530,6 +534,21 @@ def doubt(cells: Cells) -> str | None:
     share = f"{1 - wrong.sum() / (~cells.missing).sum():.0%} of its cells are {what}s ('{best}')"
     also = f"{first_cell(cells, wrong)}{others(int(wrong.sum()))}"
     return f"{carried}: {share}, but also {also}: {missing_hint(cells, wrong)}"
+
+
+def century_note(column: Moment) -> str | None:
+    """One line on a column whose years of two digits lie so far apart that they may be of another century."""
+    clock = column.clock
+    if clock.what not in ("date", "datetime") or "%y" not in clock.written:
+        return None
+    ends = clock.ticks_in(np.array([column.number.low, column.number.high]), "D").astype("datetime64[D]")
+    first, last = (int(year) + 1970 for year in ends.astype("datetime64[Y]").astype(np.int64))
+    if last - first <= WIDE or last < 2000:
+        return None
+    return (
+        f"column '{column.name}' has two digits of a year, read as 1969 to 2068: {first} to {last}; where some are of "
+        "another century, write four digits"
+    )
 
 
 def several_note(column: Moment) -> str | None:

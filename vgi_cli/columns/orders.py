@@ -9,6 +9,9 @@ from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
 
+SMALL = 15
+"""Distances that are kept."""
+
 
 @final
 @dataclass(frozen=True, config=STRICT)
@@ -17,19 +20,19 @@ class Order:
 
     low, high  names of the columns
     shift      of numbers 0; of moments how much later the origin of `high` is than that of `low`
-    spread     standard deviation of how far they are apart
-    near       so far apart are as many rows at most as would be out of order if that were normal
+    spread     of how far they are apart: the standard deviation, or the range of the middle half where that is less
+    small      the small ones of the distances that were seen, evenly spread, ascending
     """
 
     low: str
     high: str
     spread: PositiveFloat
-    near: NonNegativeFloat
+    small: tuple[NonNegativeFloat, ...]
     shift: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.low == self.high:
-            raise ValueError("an order is of two columns")
+        if self.low == self.high or len(self.small) != SMALL or list(self.small) != sorted(self.small):
+            raise ValueError("an order is of two columns and distances")
 
     def words(self) -> str:
         """`'admitted' ≤ 'discharged'`."""

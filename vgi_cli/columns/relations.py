@@ -34,7 +34,7 @@ class Relation:
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
     codes     of what goes with levels, alone or in groups, the code by level; None where no row has both. Of bands the
-              level of each, from the least on; None at the ends: beyond, nothing is said
+              level of each, from the least on; None: there nothing is said
     cuts      the least value of each band but the first, smallest first
     """
 
@@ -56,7 +56,7 @@ class Relation:
             sound = len(self.names) == 2 and not self.weights and not self.rounded and 1 < len(set(used)) < len(used)
         elif self.how == "bands":
             known = [code for code in self.codes if code is not None]
-            sound = len(self.names) == 2 and not self.weights and not self.rounded and None not in self.codes[1:-1]
+            sound = len(self.names) == 2 and not self.weights and not self.rounded
             sound = sound and len(self.codes) == len(self.cuts) + 1 > 1 and 0 < len(known) == len(set(known))
             sound = sound and list(self.cuts) == sorted(set(self.cuts))
         else:

@@ -226,7 +226,7 @@ def _fits(relation: Relation, schema: Schema) -> bool:
         return counts[1] == len(relation.codes) and (numbers or codes <= set(range(counts[0])))
     if relation.how == "bands":
         periods = counts[0] == 0 and columns[relation.names[0]].kind == "date"
-        return counts[1] == 0 and (periods or set(relation.codes) <= set(range(counts[0])))
+        return counts[1] == 0 and (periods or set(relation.codes) - {None} <= set(range(counts[0])))
     return not any(counts)
 
 

@@ -629,7 +629,7 @@ class Sampling:
         if self._apart:
             one, of = self._apart == 1, f" of the {self.kept} filled tables together" if self.kept > 1 else ""
             filled = f"{self._apart:,} {'' if of else 'filled '}row{'s' * (not one)}{of} do{'es' * one}"
-            why = "the limits of their columns, or observed cells, are against it"
+            why = "the limits of their columns, observed cells or another such rule are against it"
             self._reporter.say(f"{filled} not keep to what holds in every row of the fit: {why}")
         self.deltas.say(self._reporter)
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()

@@ -68,7 +68,37 @@ def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Sche
     go together within the limits of the columns stays as it was drawn.
     """
     apart = _kept(draws, observed, missing, schema, but)
-    return int((apart | keep_orders(draws, observed, missing, schema, but)).sum())
+    if schema.orders:
+        bands = [one for one in schema.relations if one.how == "bands" and not set(one.names) & set(but)]
+        apart = apart | keep_orders(draws, observed, missing, schema, but, _rooms(observed, missing, schema, bands))
+        for one in bands:  # a number that was moved takes a level along that is a fill too
+            first, second = (schema.modelled.index(name) for name in one.names)
+            rows = np.flatnonzero(missing[:, first] & missing[:, second])
+            said = one.said(draws[:, rows, second])
+            draws[:, rows, first] = np.where(np.isnan(said), draws[:, rows, first], said)
+    return int(apart.sum())
+
+
+def _rooms(
+    observed: Floats, missing: Bools, schema: Schema, bands: Sequence[Relation]
+) -> dict[str, tuple[Floats, Floats]]:
+    """By columns of numbers that are in no relation but bands, from where to where [N] the observed levels leave it to
+    them."""
+    others = {name for one in schema.relations if one.how != "bands" for name in one.names}
+    others |= {one.names[0] for one in bands}
+    rooms: dict[str, tuple[Floats, Floats]] = {}
+    for one in bands:
+        first, second = (schema.modelled.index(name) for name in one.names)
+        if one.names[1] in others:
+            continue
+        columns = schema.encoded[first], schema.encoded[second]
+        cells = _Cells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
+        low, high, known = _Band(cells, observed[:, first], ~missing[:, first]).ends()
+        below = max(2 * half_digit(columns[1]), WITHIN * columns[1].deviation)  # the next band begins at its end
+        before = rooms.get(one.names[1], (np.full(len(missing), -np.inf), np.full(len(missing), np.inf)))
+        ends = np.where(known, low, -np.inf), np.where(known, high - below, np.inf)
+        rooms[one.names[1]] = np.maximum(before[0], ends[0]), np.minimum(before[1], ends[1])
+    return rooms
 
 
 def _kept(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: Collection[str]) -> Bools:

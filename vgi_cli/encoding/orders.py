@@ -7,7 +7,7 @@ A model knows such columns as numbers that go together, and where they are close
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
-from vgi_cli.columns.orders import Order
+from vgi_cli.columns.orders import SMALL, Order
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, half_digit
@@ -32,6 +32,10 @@ ENOUGH = 20.0
 nothing to do with each other as many rows are in order with a probability of less than exp(-ENOUGH)."""
 CROSSED = 1.0
 """Rows that would not be in order if the difference of the columns were normal: with fewer hardly a fill would be."""
+TIMES = 3.0
+"""Times as many rows as would not be in order then are those of small distances."""
+TAIL = 0.4
+"""How far on the wrong side fills lie on average, in spreads of the distance: of a normal law as its tail does."""
 NOISE = 1e-12
 """Share of the size of two cells by which they may be out of order."""
 
@@ -85,8 +89,8 @@ def _shift(low: ModelledColumn, high: ModelledColumn) -> float | None:
     return b.origin / b.per - a.origin / a.per
 
 
-def _in_order(low: _Cells, high: _Cells, shift: float, choice: float) -> tuple[float, float] | None:
-    """`spread` and `near` of cells that are in order wherever both are observed; None where they are not, or no more
+def _in_order(low: _Cells, high: _Cells, shift: float, choice: float) -> tuple[float, tuple[float, ...]] | None:
+    """`spread` and `small` of cells that are in order wherever both are observed; None where they are not, or no more
     rows say so than chance explains, or all are so far apart that nothing would cross."""
     both = ~np.isnan(low.codes) & ~np.isnan(high.codes)
     n = int(both.sum())
@@ -104,7 +108,10 @@ def _in_order(low: _Cells, high: _Cells, shift: float, choice: float) -> tuple[f
     mixed = float(np.searchsorted(high.ordered + shift, low.ordered).mean()) / max(len(high.ordered), 1)
     if n * crossed < CROSSED or -n * np.log1p(-min(mixed, 0.999)) < ENOUGH + choice:  # mixed: of two other rows
         return None
-    return size * spread, size * float(np.quantile(apart, crossed))
+    levels = (np.arange(SMALL) + 0.5) / SMALL * min(TIMES * crossed, 1.0)
+    small = np.quantile(b - a, levels, method="nearest").clip(0.0)
+    middle = float(np.subtract(*np.quantile(apart, (0.75, 0.25))))
+    return size * (min(spread, middle) or spread), tuple(small.tolist())
 
 
 def _crossed(low: Floats, high: Floats) -> Bools:
@@ -119,26 +126,35 @@ def crossings(table: Table, schema: Schema) -> list[int]:
     return [int(_crossed(codes[one.low], codes[one.high] + one.shift).sum()) for one in schema.orders]
 
 
-def keep_orders(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: Collection[str] = ()) -> Bools:
+def keep_orders(
+    draws: Floats,
+    observed: Floats,
+    missing: Bools,
+    schema: Schema,
+    but: Collection[str] = (),
+    room: Mapping[str, tuple[Floats, Floats]] | None = None,
+) -> Bools:
     """Bring fills into the order of their columns, in place; [m, N] where some fill could not.
 
     draws     [m, N, columns] codes of completed rows
     observed  [N, columns] codes of the same rows, exact where a cell is observed
     missing   [N, columns]
     but       columns whose orders are left alone
+    room      by columns of relations from where to where [N] each may move all the same
 
     Columns are looked at from the least on. A fill that lies beyond a cell of its row which is observed, or was looked
-    at before, is moved to the other side of it: the nearer the less it was on the wrong one, and no farther than the
-    nearest of the observed rows. Columns of a relation are settled before, and are not moved.
+    at before, is moved to the other side of it, by one of the small distances that were seen: the farther the more it
+    was on the wrong one. Other columns of a relation are settled before, and are not moved.
     """
     apart = np.zeros(draws.shape[:2], bool)
     if not schema.orders or not missing.any():
         return apart
+    rooms = room or {}
     fixed_by = [one for one in schema.relations if not set(one.names) & set(but)]
-    settled = {name for one in fixed_by for name in one.names}
-    names, most, near, spread = _closed(schema.orders)
+    settled = {name for one in fixed_by for name in one.names} - set(rooms)
+    names, most, small, spread = _closed(schema.orders)
     kept = [i for i, name in enumerate(names) if name not in but]  # what follows of the others is kept all the same
-    names, (most, near, spread) = [names[i] for i in kept], (one[np.ix_(kept, kept)] for one in (most, near, spread))
+    names, (most, small, spread) = [names[i] for i in kept], (one[np.ix_(kept, kept)] for one in (most, small, spread))
     places = [schema.modelled.index(name) for name in names]
     values = np.where(missing[:, places], draws[:, :, places], observed[:, places])
     fixed = ~missing[:, places] | np.array([name in settled for name in names], bool)
@@ -150,9 +166,10 @@ def keep_orders(draws: Floats, observed: Floats, missing: Bools, schema: Schema,
         # a cell i is at most cell j + most[i, j]: those that are known give the limits
         lows, highs = np.where(known, some - most[:, k], -np.inf), np.where(known, some + most[k], np.inf)
         below, above = lows.argmax(-1), highs.argmin(-1)
-        low = _Limit(lows.max(-1), near[below, k], spread[below, k])
-        high = _Limit(highs.min(-1), near[k, above], spread[k, above])
-        values[:, rows, k] = _between(schema.encoded[places[k]], some[..., k], low, high)
+        low = _Limit(lows.max(-1), small[below, k], spread[below, k])
+        high = _Limit(highs.min(-1), small[k, above], spread[k, above])
+        least, greatest = (end[rows] for end in rooms[names[k]]) if names[k] in rooms else (-np.inf, np.inf)
+        values[:, rows, k] = _between(schema.encoded[places[k]], some[..., k], low, high, (least, greatest))
         fixed[rows, k] = True
     draws[:, :, places] = np.where(missing[:, places], values, draws[:, :, places])
     for i, j in np.argwhere(np.isfinite(most)).tolist():
@@ -162,41 +179,47 @@ def keep_orders(draws: Floats, observed: Floats, missing: Bools, schema: Schema,
 
 
 class _Limit(NamedTuple):
-    """On which side of `ends` [..] cells have to lie; `near` and `spread` [..] as of an Order."""
+    """On which side of `ends` [..] cells have to lie; `small` [.., SMALL] and `spread` [..] as of an Order."""
 
     ends: Floats
-    near: Floats
+    small: Floats
     spread: Floats
 
     def beside(self, away: Floats) -> Floats:
         """How far from the end a cell is placed that lay so far [..] on the wrong side of it."""
         with np.errstate(invalid="ignore"):
-            return np.asarray(-self.near * np.expm1(-np.maximum(away, 0.0) / self.spread))
+            share = -np.expm1(-np.maximum(away, 0.0) / (TAIL * self.spread))
+        place = np.clip(np.nan_to_num(share) * SMALL, 0, SMALL - 1).astype(int)
+        return np.take_along_axis(self.small, place[..., None], -1)[..., 0]
 
 
 def _closed(orders: Sequence[Order]) -> tuple[list[str], Floats, Floats, Floats]:
-    """The columns of some orders, and by all orders that follow too [columns, columns] each: `most`, cell i is at most
-    cell j + most[i, j] (infinite: they are in no order); `near` and `spread` (1 where there is no order)."""
+    """The columns of some orders, and by all orders that follow too: `most` [columns, columns], cell i is at most cell
+    j + most[i, j] (infinite: they are in no order); `small` [columns, columns, SMALL] and `spread` [columns, columns]
+    (1 where there is no order)."""
     names = list(dict.fromkeys(name for one in orders for name in (one.low, one.high)))
     most = np.full((len(names), len(names)), np.inf)
-    near, spread = np.zeros_like(most), np.ones_like(most)
+    small, spread = np.zeros((*most.shape, SMALL)), np.ones_like(most)
     for one in orders:
         pair = names.index(one.low), names.index(one.high)
-        most[pair], near[pair], spread[pair] = one.shift, one.near, one.spread
+        most[pair], small[pair], spread[pair] = one.shift, one.small, one.spread
     for k in range(len(names)):
         through = most[:, k, None] + most[k]
         shorter = through < most
-        near = np.where(shorter, near[:, k, None] + near[k], near)
+        small = np.where(shorter[..., None], small[:, k, None] + small[k], small)
         spread = np.where(shorter, spread[:, k, None] + spread[k], spread)
         most = np.minimum(most, through)
-    return names, most, near, spread
+    return names, most, small, spread
 
 
-def _between(column: ModelledColumn, values: Floats, low: _Limit, high: _Limit) -> Floats:
-    """Values as their column holds them, between two limits; as they were where it holds none there."""
+def _between(
+    column: ModelledColumn, values: Floats, low: _Limit, high: _Limit, room: tuple[Floats | float, Floats | float]
+) -> Floats:
+    """Values as their column holds them, between two limits and within a room; as they were where it holds none
+    there."""
     number = as_number(column)
     assert number is not None, "orders are of numbers"
-    least, most = number.ends
+    least, most = np.maximum(number.ends[0], room[0]), np.minimum(number.ends[1], room[1])
     bottom, top = np.maximum(low.ends, least), np.minimum(high.ends, most)
     above, below = low.ends + low.beside(low.ends - values), high.ends - high.beside(values - high.ends)
     moved = np.where(values < low.ends, above, np.where(values > high.ends, below, values))
@@ -204,8 +227,8 @@ def _between(column: ModelledColumn, values: Floats, low: _Limit, high: _Limit) 
     moved = np.where(inside, values, np.clip(moved, bottom, np.maximum(bottom, top)))
     digit = 2 * half_digit(column)
     held, able = values, inside
-    for other in (moved, moved + digit, moved - digit, low.ends, high.ends):  # the last: a gap between may be wide
-        found = _valued(column, number, other, low.ends, high.ends)
+    for other in (moved, moved + digit, moved - digit, bottom, top):  # the last: a gap between may be wide
+        found = _valued(column, number, other, bottom, top)
         good = ~_crossed(low.ends, found) & ~_crossed(found, high.ends) & (found >= least) & (found <= most)
         held, able = np.where(able, held, found), able | good
         held = np.where(able, held, values)

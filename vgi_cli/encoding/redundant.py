@@ -285,8 +285,7 @@ def is_period_of(column: ModelledColumn, other: ModelledColumn) -> bool:
     if not isinstance(column, Moment) or not isinstance(other, Moment) or column.clock.unit not in PERIODS:
         return False
     a, b = column.clock, other.clock
-    local = b.zone in (None, "UTC") and not b.offset
-    return local and b.what in ("date", "datetime") and (b.unit not in PERIODS or (a.unit, b.unit) == ("Q", "M"))
+    return b.what in ("date", "datetime") and (b.unit not in PERIODS or (a.unit, b.unit) == ("Q", "M"))
 
 
 def _apart(level: Floats, value: Floats) -> bool:

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.clock import DAY, to_unit
+from vgi_cli.columns.clock import DAY, periods_in, to_unit
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats, Ints
@@ -102,9 +102,9 @@ def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Rela
         whole = codes[~np.isnan(codes).any(1)]
         if not exact:
             return None
-        if isinstance(own[0], Moment):
-            return _periods(own[0], cast(Moment, own[1]), whole, len(columns))
-        return _bands((one.name, *one.by), whole, len(columns), own[1])
+        if isinstance(own[1], Moment) and (whens := _periods(own[0], own[1], whole, len(columns))) is not None:
+            return whens
+        return None if isinstance(own[0], Moment) else _bands((one.name, *one.by), whole, len(columns), own[1])
     if one.how == "groups" and not exact:
         return None
     if isinstance(own[-1], Levelled):
@@ -223,28 +223,37 @@ def _bands(names: tuple[str, ...], codes: Floats, columns: int, number: Modelled
     return Relation(names=names, how="bands", codes=tuple(runs.tolist()), cuts=tuple(cuts))
 
 
-def _periods(column: Moment, other: Moment, codes: Floats, columns: int) -> Relation | None:
-    """The months, quarters or weeks of a column as intervals of the moments of another one, by codes [n, 2]; None where
-    some moment lies in another one, or so few rows say so that this may be chance, or there are too many. Beyond
-    BEYOND years of what was seen nothing is said."""
-    if not _enough(codes[:, 0], 2, np.log(columns)):
+def _periods(column: ModelledColumn, other: Moment, codes: Floats, columns: int) -> Relation | None:
+    """The months, quarters or weeks of a column, or those that its levels are, as intervals of the moments of another
+    one, by codes [n, 2]; None where they are none, or some moment lies in another one, or so few rows say so that this
+    may be chance, or there are too many. Beyond BEYOND years of what was seen nothing is said, nor of a period of
+    which there is no level."""
+    if not _enough(codes[:, 0], 2 if isinstance(column, Moment) else len(np.unique(codes[:, 0])), np.log(columns)):
         return None
-    unit, seen = column.clock.unit, np.array([other.number.low, other.number.high])
-    own = column.clock.ticks(np.array([column.number.low, column.number.high]))
-    ends = np.concatenate([own, other.clock.ticks_in(seen, unit)])
-    more = BEYOND * IN_A_YEAR[unit]
-    least, most = (to_unit(end, "D", unit) for end in np.array(other.clock.days_held))
-    periods = np.arange(max(ends.min() - more, int(least) + 1), min(ends.max() + more, int(most) - 1) + 1)
+    if isinstance(column, Moment):
+        unit, seen = column.clock.unit, np.array([other.number.low, other.number.high])
+        own = column.clock.ticks(np.array([column.number.low, column.number.high]))
+        ends = np.concatenate([own, other.clock.ticks_in(seen, unit)])
+        more = BEYOND * IN_A_YEAR[unit]
+    elif isinstance(column, Levelled) and (found := periods_in(column.texts)) is not None:
+        (unit, ends), more = found, 0
+    else:
+        return None
+    least, most = (int(to_unit(end, "D", unit)) for end in np.array(other.clock.days_held))
+    periods = np.arange(max(ends.min() - more, least + 1), min(ends.max() + more, most - 1) + 1)
     if not 1 < len(periods) <= MOST_PERIODS:
         return None
-    begin = to_unit(np.append(periods, periods[-1] + 1), unit, other.clock.unit)
-    said = Relation(
-        names=(column.name, other.name),
-        how="bands",
-        codes=(None, *column.clock.values(periods).tolist(), None),
-        cuts=tuple(other.clock.values(begin).tolist()),
-    )
-    return None if departing(said, codes, 0.0).any() else said
+    if isinstance(column, Moment):
+        said: list[float | None] = list(column.clock.values(periods).tolist())
+    else:
+        place = {int(tick): float(level) for level, tick in enumerate(ends)}
+        said = [place.get(period) for period in periods.tolist()]
+    begin = other.clock.midnights(to_unit(np.append(periods, periods[-1] + 1), unit, "D"))
+    if (np.diff(begin) <= 0).any():
+        return None
+    cuts = tuple(other.clock.values(begin).tolist())
+    relation = Relation(names=(column.name, other.name), how="bands", codes=(None, *said, None), cuts=cuts)
+    return None if departing(relation, codes, 0.0).any() else relation
 
 
 def _adjoin(value: Floats, new: Ints) -> bool:
