@@ -433,6 +433,24 @@ def test_shrunk_covariances_take_part_where_rows_are_few() -> None:
     assert not any("shrunk" in title for title, _ in contest.candidates(posterior, few, ["linear"]))
 
 
+def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
+    """Cells that are filled equally well; by so many nats a row, of three columns of numbers."""
+    cells = torch.rand(300, 3, generator=torch.Generator().manual_seed(0)).double()
+    noise = 0.2 * torch.randn(300, generator=torch.Generator().manual_seed(1)).double()
+    noise = noise - noise.mean()
+    for nats, spread, unlike in ((0.3, 1.0, True), (0.1, 1.0, False), (0.3, 20.0, False)):  # too little; noise
+        made = contest_of((recipe("mixture", components=2), cells), (FULL, cells))
+        (first, ours), (second, theirs) = made.entries
+        theirs = theirs._replace(loglik=torch.zeros(300).double())
+        made.entries[:] = [(first, ours._replace(loglik=-nats + spread * noise)), (second, theirs)]
+        assert [made._is_unlike(scores, theirs) for _, scores in made.entries] == [unlike, False]
+        assert made._is_sound(made.entries[0], theirs) != unlike
+    worse = contest_of((recipe("mixture", components=2), cells), (FULL, cells + 0.2))  # and fills cells worse
+    (first, ours), (second, theirs) = worse.entries
+    worse.entries[:] = [(first, ours._replace(loglik=-torch.ones(300).double())), (second, theirs)]
+    assert not worse._is_unlike(worse.entries[0][1], worse.entries[0][1])
+
+
 def test_each_model_of_a_weight_is_shown() -> None:
     few = league_of(*((K, "linear", 0.5 if K in (1, 8) else 0.0) for K in range(1, 10)))
     lines = few.lines()
