@@ -93,6 +93,15 @@ def test_what_an_order_says_of_the_distance() -> None:
     assert order.shift == (frame.discharged.min() - frame.admitted.min()).total_seconds()
 
 
+def test_dates_of_one_stay_are_in_order_in_few_rows_too_and_not_called_redundant() -> None:
+    rng = np.random.default_rng(7)
+    admitted = pd.Timestamp("2021-03-01") + pd.to_timedelta(rng.integers(0, 800, 140), "D")
+    frame = pd.DataFrame({"admitted": admitted, "discharged": admitted + pd.to_timedelta(rng.poisson(6, 140), "D")})
+    schema, notes = infer_schema(from_frame(holed(frame.assign(x=rng.normal(size=140)))))
+    assert pairs(schema) == [("admitted", "discharged")]
+    assert not any("linear function" in str(note) for note in notes)
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

@@ -438,17 +438,21 @@ def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
     cells = torch.rand(300, 3, generator=torch.Generator().manual_seed(0)).double()
     noise = 0.2 * torch.randn(300, generator=torch.Generator().manual_seed(1)).double()
     noise = noise - noise.mean()
+    bent = recipe("mixture", transform="normal", components=2, covariance="full")
     for nats, spread, unlike in ((0.3, 1.0, True), (0.1, 1.0, False), (0.3, 20.0, False)):  # too little; noise
-        made = contest_of((recipe("mixture", components=2), cells), (FULL, cells))
+        made = contest_of((bent, cells), (FULL, cells))
         (first, ours), (second, theirs) = made.entries
         theirs = theirs._replace(loglik=torch.zeros(300).double())
         made.entries[:] = [(first, ours._replace(loglik=-nats + spread * noise)), (second, theirs)]
-        assert [made._is_unlike(scores, theirs) for _, scores in made.entries] == [unlike, False]
+        assert [made._is_unlike(*entry, theirs) for entry in made.entries] == [unlike, False]
         assert made._is_sound(made.entries[0], theirs) != unlike
-    worse = contest_of((recipe("mixture", components=2), cells), (FULL, cells + 0.2))  # and fills cells worse
+        for other in (recipe("mixture", components=2, covariance="full"), recipe("fa", transform="normal")):
+            made.entries[0] = (first._replace(recipe=other), made.entries[0][1])  # of the same transform, another form
+            assert not made._is_unlike(*made.entries[0], theirs)
+    worse = contest_of((bent, cells), (FULL, cells + 0.2))  # and fills cells worse
     (first, ours), (second, theirs) = worse.entries
     worse.entries[:] = [(first, ours._replace(loglik=-torch.ones(300).double())), (second, theirs)]
-    assert not worse._is_unlike(worse.entries[0][1], worse.entries[0][1])
+    assert not worse._is_unlike(*worse.entries[0], worse.entries[0][1])
 
 
 def test_each_model_of_a_weight_is_shown() -> None:

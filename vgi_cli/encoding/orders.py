@@ -30,10 +30,11 @@ FEWEST = 30
 ENOUGH = 20.0
 """Nats by which rows must speak for an order, beyond what the choice of two columns explains: of columns that have
 nothing to do with each other as many rows are in order with a probability of less than exp(-ENOUGH)."""
-CROSSED = 1.0
-"""Rows that would not be in order if the difference of the columns were normal: with fewer hardly a fill would be."""
+CROSSED = 1e-3
+"""Share of the rows that would not be in order if the difference of the columns were normal: below, hardly a fill
+would be."""
 TIMES = 3.0
-"""Times as many rows as would not be in order then are those of small distances."""
+"""So many times the share of the rows that would not be in order then have small distances."""
 TAIL = 0.4
 """How far on the wrong side fills lie on average, in spreads of the distance: of a normal law as its tail does."""
 NOISE = 1e-12
@@ -106,7 +107,7 @@ def _in_order(low: _Cells, high: _Cells, shift: float, choice: float) -> tuple[f
         return None
     crossed = NormalDist().cdf(-float(apart.mean()) / spread)
     mixed = float(np.searchsorted(high.ordered + shift, low.ordered).mean()) / max(len(high.ordered), 1)
-    if n * crossed < CROSSED or -n * np.log1p(-min(mixed, 0.999)) < ENOUGH + choice:  # mixed: of two other rows
+    if crossed < CROSSED or -n * np.log1p(-min(mixed, 0.999)) < ENOUGH + choice:  # mixed: of two other rows
         return None
     levels = (np.arange(SMALL) + 0.5) / SMALL * min(TIMES * crossed, 1.0)
     small = np.quantile(b - a, levels, method="nearest").clip(0.0)

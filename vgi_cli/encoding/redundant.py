@@ -168,8 +168,11 @@ def redundant(found: Sequence[Redundant], schema: Schema) -> list[Redundant]:
     """Of candidates the redundant columns, in the order of the table: those that fills keep to, and others once; that a
     column is nearly a product says little."""
     kept = {relation.names[0]: relation for relation in schema.relations}
+    moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
     chosen: dict[str, Redundant] = {}
     for one in found:
+        if not one.exact and one.name not in kept and {one.name, *one.by} <= moments:
+            continue  # two dates of one stay: what lies between them is what they are there for
         if one.name in kept and not set(kept[one.name].names[1:]) <= set(one.by):
             continue
         if one.how not in ("product", "groups", "bands") or one.name in kept:

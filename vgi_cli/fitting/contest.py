@@ -658,6 +658,12 @@ def _gap(ours: Tensor, theirs: Tensor) -> tuple[float, float]:
     return float(gap.mean()), float(gap.std()) / len(gap) ** 0.5
 
 
+def form(recipe: Recipe) -> tuple[object, ...]:
+    """What a model is but for its size."""
+    settings = recipe.model.settings
+    return recipe.model.name, *(settings.get(name) for name in ("covariance", "shrink_to", "dependence"))
+
+
 def only_factors(settings: Mapping[str, Any]) -> bool:
     """Whether a mixture of these settings says of its columns no more than factors do, where rows are few."""
     return settings.get("covariance") == "factor" or settings.get("shrink_to") == "factors"
@@ -888,14 +894,23 @@ class _Contest:
         together; `best`: the best scores of all. By the log-likelihood every one may."""
         if self._recipe.score == "loglik":
             return True
-        return not lags(entry[1], best) and not self._is_coarse(*entry, best) and not self._is_unlike(entry[1], best)
+        return not lags(entry[1], best) and not self._is_coarse(*entry, best) and not self._is_unlike(*entry, best)
 
-    def _is_unlike(self, scores: Scores, best: Scores) -> bool:
-        """Whether held-out rows are described clearly worse than by another one that fills cells about as well: draws
-        then have another shape than the columns (the tail of incomes, say), which hidden cells hardly show."""
+    def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
+        """Whether held-out rows are described clearly worse than by a model of the same form under another transform
+        that fills cells about as well: draws then have another shape than the columns (the tail of incomes, say), which
+        hidden cells hardly show."""
         numbers = len(self._rows.table.layout.continuous)
-        most = (1 + FAR) * float(best.cells.mean())
-        others = [other.loglik for _, other in self.entries if float(other.cells.mean()) <= most]
+        most, own = (1 + FAR) * float(best.cells.mean()), candidate.recipe
+        others = [
+            other.loglik
+            for one, other in self.entries
+            if one.recipe.table.transform != own.table.transform
+            and form(one.recipe) == form(own)
+            and float(other.cells.mean()) <= most
+        ]
+        if not others:
+            return False
         mean, error = _gap(scores.loglik, max(others, key=lambda loglik: float(loglik.mean())))
         return mean < -max(UNLIKE * numbers, SURELY * error)
 
