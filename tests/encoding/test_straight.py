@@ -44,6 +44,14 @@ def test_others_are_bent(table: pd.DataFrame) -> None:
     assert straight_in(table) == []
 
 
+def test_what_is_as_close_once_it_is_bent_is_bent() -> None:
+    rng = np.random.default_rng(3)
+    first = np.exp(0.6 * rng.normal(size=800))
+    table = pd.DataFrame({"first": first, "second": first * np.exp(0.05 * rng.normal(size=800))})
+    assert np.corrcoef(table.to_numpy().T)[0, 1] ** 2 > 1 - straight.CLOSE
+    assert straight_in(table) == []
+
+
 def test_rows_that_do_not_decide_have_no_part() -> None:
     table = frame(5.0)
     table.loc[:199, "second"] = np.random.default_rng(2).uniform(0, 700, 200)
