@@ -166,7 +166,7 @@ def test_the_strength_is_chosen_by_held_out_rows() -> None:
         chosen.append(sizing.config.shrinkage)
         assert len(sizing.tried) >= 3 and {one.config.components for one in sizing.tried} == {1}
     assert chosen[0] > chosen[1]
-    assert plain(sizing.config) == f"1 cluster, by {chosen[1]:g} rows"
+    assert plain(sizing.config) == f"1 cluster, shrunk by {chosen[1]:g} rows"
     assert describe(sizing.config) == f"1 component, full, diagonal, by {chosen[1]:g} rows"
 
 

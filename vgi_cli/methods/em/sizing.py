@@ -224,7 +224,7 @@ def plain(config: ModelConfig) -> str:
     words = [f"{count} {noun}{'s' * (count != 1)}" for noun, count in _counts(config).items()]
     size = words[0] if len(words) == 1 else f"{words[0]} with {words[1]}{' each' if not _single(config) else ''}"
     shrinkage = _shrinkage(config)
-    return size if shrinkage is None else f"{size}, by {shrinkage:g} rows"
+    return size if shrinkage is None else f"{size}, shrunk by {shrinkage:g} rows"
 
 
 def _shrinkage(config: ModelConfig) -> float | None:
