@@ -120,10 +120,11 @@ def infer_schema(
             raise UsageError(message, nearest(name, schema.modelled) if schema.modelled else None)
     if not schema.modelled and not schema.constants:
         _refuse_no_numbers(table, schema)
-    found: list[Redundant] = candidates(table, schema) if looked_for(table, schema) else []
+    looked = looked_for(table, schema)
+    found: list[Redundant] = candidates(table, schema) if looked else []
     if encoding.relations == "keep":
         relations = relations_among(table, schema, found)
-        orders = orders_among(table, schema, relations) if looked_for(table, schema) else ()
+        orders = orders_among(table, schema, relations) if looked else ()
         schema = replace(schema, relations=relations, orders=orders)
     doubts = [*suspects(table, schema, kinds), *redundant_notes(redundant(found, schema), schema)]
     return schema, _notes(table, schema, rows is not None, kinds) + doubts

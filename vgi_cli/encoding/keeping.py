@@ -93,7 +93,7 @@ def _rooms(
             continue
         columns = schema.encoded[first], schema.encoded[second]
         cells = _Cells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
-        low, high, known = _Band(cells, observed[:, first], ~missing[:, first]).ends()
+        low, high, known = _Levels(cells, observed[:, first], ~missing[:, first]).ends()
         below = max(2 * half_digit(columns[1]), WITHIN * columns[1].deviation)  # the next band begins at its end
         before = rooms.get(one.names[1], (np.full(len(missing), -np.inf), np.full(len(missing), np.inf)))
         ends = np.where(known, low, -np.inf), np.where(known, high - below, np.inf)
@@ -202,23 +202,16 @@ def _determine(
     draws: Floats, observed: Floats, missing: Bools, known: Bools, cells: _Cells, place: int, told: Sequence[_Cells]
 ) -> None:
     """Compute the cells at a place of a relation that are its only unknown ones; they are known then, where every draw
-    could be computed. A number lies in all the bands of which levels are known."""
+    could be computed. A number lies in all the bands, a level in all the groups, of which levels are known."""
     j, rows = cells.places[place], _single(cells, known)[place]
     values = _values(draws, observed, missing, rows, cells.places)
-    if cells.relation.how == "bands" and place:
-        bands = [
-            _Band(one, _values(draws, observed, missing, rows, one.places)[..., 0], known[rows, one.places[0]])
+    if cells.relation.how in ("groups", "bands") and place:
+        levels = [
+            _Levels(one, _values(draws, observed, missing, rows, one.places)[..., 0], known[rows, one.places[0]])
             for one in told
-            if one.relation.how == "bands" and one.places[1] == j
+            if one.relation.how == cells.relation.how and one.places[1] == j
         ]
-        value, able = _in_bands(cells.columns[1], values[..., 1], bands, guessed=False)
-    elif cells.relation.how == "groups" and place:
-        groups = [
-            (one.relation, _values(draws, observed, missing, rows, one.places)[..., 0], known[rows, one.places[0]])
-            for one in told
-            if one.relation.how == "groups" and one.places[1] == j
-        ]
-        value, able = _in_groups(values[..., 1], groups)
+        value, able = _within_levels(cells.columns[1], values[..., 1], levels, guessed=False)
     else:
         value, able = _computed(cells, place, values, guessed=False)
     draws[:, rows, j] = np.where(able, value, values[..., place])
@@ -291,10 +284,8 @@ def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True
     if relation.coded and place == 0:
         code = relation.said(values[..., 1])
         return code, ~np.isnan(code)
-    if relation.how == "bands":
-        return _in_bands(column, values[..., 1], [_Band(cells, first, np.array(True))], guessed=guessed)
-    if relation.how == "groups":
-        return _in_groups(values[..., 1], [(relation, first, np.array(True))])
+    if relation.how in ("groups", "bands"):
+        return _within_levels(column, values[..., 1], [_Levels(cells, first, np.array(True))], guessed=guessed)
     if relation.how == "levels":
         away = np.abs(first[..., None] - relation.coding)
         level = np.nanargmin(away, -1)
@@ -314,12 +305,21 @@ def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True
     return np.where(as_well, nearest, value), able | as_well
 
 
-def _in_groups(levels: Floats, groups: Sequence[tuple[Relation, Floats, Bools]]) -> tuple[Floats, Bools]:
-    """Levels [m, n] that belong to those of some groups, of which each is known in some rows [n], and where there are
-    such. One that does stays; of those that do another one takes the place of each that does not."""
-    may = np.ones((*levels.shape, len(groups[0][0].codes)), bool)
-    for relation, group, rows in groups:
-        may &= (relation.coding == group[..., None]) | ~rows[..., None]
+def _within_levels(
+    column: ModelledColumn, values: Floats, levels: Sequence[_Levels], *, guessed: bool
+) -> tuple[Floats, Bools]:
+    """Cells [m, n] of the second column of bands or groups as all of some levels leave them, and where they do."""
+    if levels[0].cells.relation.how == "groups":
+        return _in_groups(values, levels)
+    return _in_bands(column, values, levels, guessed=guessed)
+
+
+def _in_groups(levels: Floats, groups: Sequence[_Levels]) -> tuple[Floats, Bools]:
+    """Levels [m, n] that belong to those of some groups, and where there are such. One that does stays; of those that
+    do another one takes the place of each that does not."""
+    may = np.ones((*levels.shape, len(groups[0].cells.relation.codes)), bool)
+    for group in groups:
+        may &= (group.cells.relation.coding == group.level[..., None]) | ~group.rows[..., None]
     drawn, count = levels.astype(int), may.sum(-1)
     wanted = drawn % np.maximum(count, 1)  # the same level goes to the same one, different ones to different ones
     other = (np.cumsum(may, -1) > wanted[..., None]).argmax(-1)
@@ -327,8 +327,8 @@ def _in_groups(levels: Floats, groups: Sequence[tuple[Relation, Floats, Bools]])
     return np.where(stays, drawn, other).astype(np.float64), count > 0
 
 
-class _Band(NamedTuple):
-    """Levels [m, n] of a relation that say in which bands numbers lie, in some rows [n]."""
+class _Levels(NamedTuple):
+    """Levels [m, n] of a relation that say in which bands numbers lie, or in which groups levels, in some rows [n]."""
 
     cells: _Cells
     level: Floats
@@ -351,7 +351,9 @@ class _Band(NamedTuple):
         return np.asarray((self.cells.relation.said(values) == self.level) | ~self.rows)
 
 
-def _in_bands(column: ModelledColumn, values: Floats, bands: Sequence[_Band], *, guessed: bool) -> tuple[Floats, Bools]:
+def _in_bands(
+    column: ModelledColumn, values: Floats, bands: Sequence[_Levels], *, guessed: bool
+) -> tuple[Floats, Bools]:
     """Numbers [m, n] moved to where they lie in all of some bands, and which of them the column admits there."""
     lows, highs, known = (np.array(part) for part in zip(*(band.ends() for band in bands), strict=True))
     low, high = lows.max(0), highs.min(0)

@@ -344,13 +344,7 @@ def _linear(names: Sequence[str], codes: dict[str, Floats]) -> list[Redundant]:
 
 def _lines(names: Sequence[str], x: Floats, seen: Bools) -> list[Redundant]:
     """Of x [N, columns], observed where `seen`: those that are linear in one earlier column."""
-    o = seen.astype(float)
-    z = np.where(seen, (x - np.nanmean(x, 0)) / np.maximum(np.nanstd(x, 0), np.finfo(float).tiny), 0.0)
-    n = o.T @ o
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = (z.T @ o) / n  # [a, b]: of a in the rows that have b too
-        square = (np.square(z).T @ o) / n - mean**2
-        r2 = np.square((z.T @ z) / n - mean * mean.T) / (square * square.T)
+    n, r2 = pairwise_r2(x)
     found = []
     for later in range(len(names)):
         near = [i for i in range(later) if n[later, i] >= FEWEST and r2[later, i] > 1 - NEAR**2]
@@ -359,6 +353,21 @@ def _lines(names: Sequence[str], x: Floats, seen: Bools) -> list[Redundant]:
             left = _left(both[:, :1], both[:, 1])
             found.append(Redundant(names[later], (names[earlier],), "line", left <= EXACT))
     return found
+
+
+def pairwise_r2(x: Floats) -> tuple[Floats, Floats]:
+    """Of each two columns of x [N, columns], NaN where a cell is missing: in how many rows both are observed, and the
+    square of their correlation there; NaN or infinite where one does not vary. Squares must not overflow."""
+    seen = ~np.isnan(x)
+    o, x = seen.astype(float), np.where(seen, x, 0.0)
+    n = o.T @ o
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centred = np.where(seen, x - x.sum(0) / seen.sum(0), 0.0)
+        sd = np.sqrt(np.square(centred).sum(0) / seen.sum(0))
+        z = centred / np.maximum(sd, np.finfo(float).tiny)
+        mean = (z.T @ o) / n  # [a, b]: of a in the rows that have b too
+        square = (np.square(z).T @ o) / n - mean**2
+        return n, np.square((z.T @ z) / n - mean * mean.T) / (square * square.T)
 
 
 def _of_several(names: Sequence[str], z: Floats) -> list[Redundant]:

@@ -16,6 +16,7 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.scale import codec
+from vgi_cli.encoding.redundant import pairwise_r2
 from vgi_cli.table.base import Table
 
 FEWEST = 30
@@ -60,15 +61,6 @@ def _bent(column: Column) -> Number | None:
 def _left(x: Floats) -> Floats:
     """[columns, columns] the share of the variance of one column of x [N, columns] that a line through another one
     leaves, in the rows that have both; 1 of too few."""
-    seen = ~np.isnan(x)
-    x = np.where(seen, x, 0.0)
-    x = x / np.maximum(np.abs(x).max(0, initial=0.0), np.finfo(float).tiny)  # squares may overflow
-    o = seen.astype(float)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        centred = np.where(seen, x - x.sum(0) / seen.sum(0), 0.0)
-        z = np.where(seen, centred / np.sqrt(np.square(centred).sum(0) / seen.sum(0)), 0.0)
-        n = o.T @ o
-        mean = (z.T @ o) / n
-        variance = (np.square(z).T @ o) / n - mean**2
-        r2 = np.square((z.T @ z) / n - mean * mean.T) / (variance * variance.T)
+    largest = np.nanmax(np.abs(x), 0, initial=0.0)
+    n, r2 = pairwise_r2(x / np.maximum(largest, np.finfo(float).tiny))  # squares may overflow
     return np.where((n >= FEWEST) & np.isfinite(r2), 1 - r2, 1.0)
