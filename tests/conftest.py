@@ -1,5 +1,6 @@
 """Set before torch is loaded: every process of the tests computes on one thread, since the tests themselves are spread
-over the cores. No example of a property test has a time limit: machines are shared."""
+over the cores. No example of a property test has a time limit: machines are shared. Refits are few and short, and no
+file is forced to the disk: a test that needs what users have says so by its marker."""
 
 import os
 from collections.abc import Iterator
@@ -13,25 +14,40 @@ settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
 
-REFIT = {"EPOCHS": 1, "STEPS": 2, "COMMON": 2}
-"""How long refits by gradients are, and how many, in tests that are not marked `full_refits`."""
+REFIT = {"reweighted.EPOCHS": 1, "reweighted.STEPS": 2, "reweighted.COMMON": 2, "refits.COUNT": 5}
+"""How long refits by gradients are, and how many, and how many refits by EM there are, in tests that are not marked
+`full_refits`."""
 
 
 @pytest.fixture(autouse=True, scope="session")
 def short_refits() -> Iterator[dict[str, int]]:
-    """Few refits by gradients, of few steps; gives what they are for users."""
+    """Few refits, those by gradients of few steps; gives what they are for users."""
+    from vgi_cli.fitting import refits
     from vgi_cli.methods import reweighted
 
-    usual = {name: getattr(reweighted, name) for name in REFIT}
+    files = {"reweighted": reweighted, "refits": refits}
+    usual = {}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in REFIT.items():
-            patch.setattr(reweighted, name, value)
+            file, setting = name.split(".")
+            usual[name] = getattr(files[file], setting)
+            patch.setattr(files[file], setting, value)
         yield usual
 
 
 @pytest.fixture(autouse=True)
 def full_refits(request: pytest.FixtureRequest, short_refits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refits as long as they are for users, in tests marked so."""
+    """Refits as many and as long as they are for users, in tests marked so."""
     if "full_refits" in request.keywords:
         for name, value in short_refits.items():
-            monkeypatch.setattr(f"vgi_cli.methods.reweighted.{name}", value)
+            part = "methods" if name.startswith("reweighted") else "fitting"
+            monkeypatch.setattr(f"vgi_cli.{part}.{name}", value)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def unsynced_files() -> Iterator[None]:
+    """Files reach the disk when the machine likes: no test takes its power away (tests/faults/ does so within the
+    processes that it starts)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield

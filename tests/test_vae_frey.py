@@ -19,7 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of faces of six pixels."""
     place = tmp_path_factory.mktemp("frey")
     rng = np.random.default_rng(0)
-    faces = pd.DataFrame(rng.integers(0, 256, (300, 6), dtype=np.uint8), columns=[f"p{i}" for i in range(6)])
+    faces = pd.DataFrame(6 * rng.integers(0, 40, (300, 6), dtype=np.uint8), columns=[f"p{i}" for i in range(6)])
     faces.to_parquet(place / "faces.parquet")
     made = ["--epochs", 2, "--sixths", 3, "--masks", 2]
     done = script("make_vae_frey", place / "faces.parquet", place / "out", *made)
@@ -31,6 +31,7 @@ def test_tables_are_centred_together_and_have_their_holes(folder: Path) -> None:
     tables = {part: pd.read_parquet(folder / f"{part}.parquet") for part in ("train", "val", "test")}
     assert {part: len(table) for part, table in tables.items()} == {"train": 2400, "val": 600, "test": 3000}
     assert float(tables["train"].mean().abs().max()) < 1e-9
+    assert int(tables["train"].nunique().min()) == 2400, "rows of an autoencoder's law, not the grey levels of the faces"
     for part in ("val", "test"):  # of the same law: their means are near 0, not 0
         error = tables[part].std() / len(tables[part]) ** 0.5
         assert 1e-9 < float((tables[part].mean() / error).abs().max()) < 5
