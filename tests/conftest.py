@@ -1,6 +1,6 @@
 """Set before torch is loaded: every process of the tests computes on one thread, since the tests themselves are spread
-over the cores. No example of a property test has a time limit: machines are shared. Refits are few and short, and no
-file is forced to the disk: a test that needs what users have says so by its marker."""
+over the cores. No example of a property test has a time limit: machines are shared. Refits and comparisons of models
+are short, and no file is forced to the disk: a test that needs what users have says so by its marker."""
 
 import os
 from collections.abc import Iterator
@@ -14,34 +14,39 @@ settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
 
-REFIT = {"reweighted.EPOCHS": 1, "reweighted.STEPS": 2, "reweighted.COMMON": 2, "refits.COUNT": 5}
-"""How long refits by gradients are, and how many, and how many refits by EM there are, in tests that are not marked
-`full_refits`."""
+SHORT = {
+    "methods.reweighted.EPOCHS": 1,
+    "methods.reweighted.STEPS": 2,
+    "methods.reweighted.COMMON": 2,
+    "fitting.refits.COUNT": 5,
+    "fitting.contest.FOLDS": 2,
+}
+"""How long refits by gradients are, and how many, how many refits by EM there are, and how many folds a comparison of
+models has, in tests that are not marked `full_fits`."""
 
 
 @pytest.fixture(autouse=True, scope="session")
-def short_refits() -> Iterator[dict[str, int]]:
-    """Few refits, those by gradients of few steps; gives what they are for users."""
-    from vgi_cli.fitting import refits
+def short_fits() -> Iterator[dict[str, int]]:
+    """Short refits and comparisons; gives what they are for users."""
+    from vgi_cli.fitting import contest, refits
     from vgi_cli.methods import reweighted
 
-    files = {"reweighted": reweighted, "refits": refits}
+    files = {"reweighted": reweighted, "refits": refits, "contest": contest}
     usual = {}
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in REFIT.items():
-            file, setting = name.split(".")
+        for name, value in SHORT.items():
+            _, file, setting = name.split(".")
             usual[name] = getattr(files[file], setting)
             patch.setattr(files[file], setting, value)
         yield usual
 
 
 @pytest.fixture(autouse=True)
-def full_refits(request: pytest.FixtureRequest, short_refits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refits as many and as long as they are for users, in tests marked so."""
-    if "full_refits" in request.keywords:
-        for name, value in short_refits.items():
-            part = "methods" if name.startswith("reweighted") else "fitting"
-            monkeypatch.setattr(f"vgi_cli.{part}.{name}", value)
+def full_fits(request: pytest.FixtureRequest, short_fits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refits and comparisons as they are for users, in tests marked so."""
+    if "full_fits" in request.keywords:
+        for name, value in short_fits.items():
+            monkeypatch.setattr(f"vgi_cli.{name}", value)
 
 
 @pytest.fixture(autouse=True, scope="session")

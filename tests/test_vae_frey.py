@@ -31,7 +31,9 @@ def test_tables_are_centred_together_and_have_their_holes(folder: Path) -> None:
     tables = {part: pd.read_parquet(folder / f"{part}.parquet") for part in ("train", "val", "test")}
     assert {part: len(table) for part, table in tables.items()} == {"train": 2400, "val": 600, "test": 3000}
     assert float(tables["train"].mean().abs().max()) < 1e-9
-    assert int(tables["train"].nunique().min()) == 2400, "rows of an autoencoder's law, not the grey levels of the faces"
+    assert int(tables["train"].nunique().min()) == 2400, (
+        "rows of an autoencoder's law, not the grey levels of the faces"
+    )
     for part in ("val", "test"):  # of the same law: their means are near 0, not 0
         error = tables[part].std() / len(tables[part]) ** 0.5
         assert 1e-9 < float((tables[part].mean() / error).abs().max()) < 5

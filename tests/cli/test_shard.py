@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,7 @@ FLOW = [
     *("--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1"),
     *("--set", "method.trunk=[4]", "--set", "method.hidden=[4]"),
 ]
+LAYOUTS = (("long", "parquet"), ("long", "csv"), ("mids-csv", "csv"), ("files", "parquet"))
 ROWS = 61
 COUNT = 3
 
@@ -80,17 +81,18 @@ def rows_of(pattern: str) -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    ("keyed", "flags"),
+    ("keyed", "flags", "layouts"),
     [
-        (["--id", "id"], ["--mask", "mask.csv"]),
-        pytest.param([], ["--mask", "mask.csv"], marks=pytest.mark.slow),
-        pytest.param(["--id", "id"], [], marks=pytest.mark.slow),
-        pytest.param([], [], marks=pytest.mark.slow),
-        pytest.param(["--id", "id", TREES], [], marks=pytest.mark.slow),
+        (["--id", "id"], ["--mask", "mask.csv"], LAYOUTS[:1]),
+        pytest.param(["--id", "id"], ["--mask", "mask.csv"], LAYOUTS[1:], marks=pytest.mark.slow),
+        pytest.param([], ["--mask", "mask.csv"], LAYOUTS, marks=pytest.mark.slow),
+        pytest.param(["--id", "id"], [], LAYOUTS, marks=pytest.mark.slow),
+        pytest.param([], [], LAYOUTS, marks=pytest.mark.slow),
+        pytest.param(["--id", "id", TREES], [], LAYOUTS, marks=pytest.mark.slow),
     ],
 )
 def test_three_shards_of_a_mixture_are_one_run_in_every_form(
-    vgi: Vgi, data: Path, keyed: list[str], flags: list[str]
+    vgi: Vgi, data: Path, keyed: list[str], flags: list[str], layouts: Sequence[tuple[str, str]]
 ) -> None:
     fit = MIXTURE if TREES not in keyed else MIXTURE[:-2]
     done(vgi, "fit", "data.csv", *fit, *(word for word in keyed if word != TREES), "--out", "run")
@@ -102,7 +104,7 @@ def test_three_shards_of_a_mixture_are_one_run_in_every_form(
     assert "shard 2/3: rows 21 to 40 of 61" in said
     total = int(one.split("filled ")[1].split()[0])
     assert sum(int(text.split()[0]) for text in said.split("filled ")[1:]) == total
-    for layout, out in (("long", "csv"), ("long", "parquet"), ("mids-csv", "csv"), ("files", "parquet")):
+    for layout, out in layouts:
         flags = ["--format", layout, "--m", "2"]
         done(vgi, "impute", *with_table, *flags, "-o", f"{layout}.{out}")
         shards(vgi, *with_table, *flags, "-o", f"{layout}-part.{out}")

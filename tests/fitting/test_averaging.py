@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 
 import vgi_cli
 from vgi_cli.errors import Interrupted, RunError, UsageError
-from vgi_cli.fitting import contest, refits
+from vgi_cli.fitting import refits
 from vgi_cli.fitting.averaging import LEAST, SELECTIONS, averaged, selected, turns
 from vgi_cli.fitting.contest import DRAWS, Drawn, _drawn
 from vgi_cli.fitting.fitted import load_run
@@ -246,7 +246,6 @@ def test_a_fit_without_refits_by_em_averages_over_none(
 def test_a_comparison_averages_over_what_it_cannot_tell_apart(
     tmp_path: Path, few: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contest, "FOLDS", 2)
     said: list[str] = []
     frame = table()[["x", "y", "spike"]]
     run = vgi_cli.fit(frame, out=tmp_path / "run", threads=1, say=said.append)
@@ -259,9 +258,12 @@ def test_a_comparison_averages_over_what_it_cannot_tell_apart(
     assert all(one["weight"] == 0 for one in league["candidates"] if one["cells"] > 1.05 * best)
     assert sum(member.weight for member in averaged(fitted.recipe)) == pytest.approx(1, abs=1e-2)
     assert any("imputations are drawn in turn from refits of" in line for line in said)
-    for more in ({"average": "none"}, {"score": "loglik"}):
-        other = vgi_cli.fit(frame[:30], out=tmp_path / next(iter(more)), threads=1, set=more)
-        assert load_run(other.path, Silent()).recipe.average == "none"
+
+
+@pytest.mark.parametrize("more", [{"average": "none"}, pytest.param({"score": "loglik"}, marks=pytest.mark.slow)])
+def test_a_comparison_by_density_or_by_request_averages_nothing(tmp_path: Path, more: dict[str, str]) -> None:
+    run = vgi_cli.fit(table(30)[["x", "y", "spike"]], out=tmp_path / "run", threads=1, set=more)
+    assert load_run(run.path, Silent()).recipe.average == "none"
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------

@@ -70,16 +70,10 @@ def fit(frame: pd.DataFrame, path: Path, more: dict | None = None, **options: ob
     return (json.loads(file.read_text()) if file.exists() else {}), run
 
 
-@pytest.fixture
-def two_folds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the work, where it does not matter who wins."""
-    monkeypatch.setattr(contest, "FOLDS", 2)
-
-
 # -- the scores ------------------------------------------------------------------------------------------------------
 
 
-def test_a_candidate_scores_as_alone_beside_others_whose_folds_it_shares(two_folds: None) -> None:
+def test_a_candidate_scores_as_alone_beside_others_whose_folds_it_shares() -> None:
     frame, known = holes(normal(60, 1), 0.2, 2), contest.Folds({}, {})
     scored(frame, recipe("mixture", components=2), known)
     assert set(known.starts) == set(known.coded_by) == {0, 1}
@@ -187,7 +181,6 @@ def test_the_transform_that_suits_the_table_wins(make: object, transform: str, s
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("two_folds")
 def test_a_recipe_of_a_contest_repeats_the_fit_without_one(tmp_path: Path) -> None:
     frame = clusters(0).head(60)
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -200,7 +193,6 @@ def test_a_recipe_of_a_contest_repeats_the_fit_without_one(tmp_path: Path) -> No
     assert not (tmp_path / "two/contest.json").exists()
 
 
-@pytest.mark.usefixtures("two_folds")
 def test_what_was_said_is_not_open(tmp_path: Path) -> None:
     league, _ = fit(clusters(1), tmp_path / "run", {"table.transform": "normal"})
     assert {entry["transform"] for entry in league["candidates"]} == {"normal"}
@@ -222,7 +214,6 @@ def test_no_contest_among_a_handful_of_rows_nor_without_holes(tmp_path: Path) ->
     assert fit(normal(100, 0), tmp_path / "whole")[0] == {}
 
 
-@pytest.mark.usefixtures("two_folds")
 def test_rows_that_are_held_out_have_no_part_in_it(tmp_path: Path) -> None:
     """Their values may be what they will."""
     frame = clusters(2).head(80)
@@ -242,7 +233,6 @@ def test_a_time_limit_leaves_the_first_candidate(tmp_path: Path, monkeypatch: py
     assert len(league.get("candidates", [])) < 6
 
 
-@pytest.mark.usefixtures("two_folds")
 @pytest.mark.parametrize("score", ["cells", "loglik"])
 def test_more_components_are_compared_where_the_likelihood_hardly_differs(
     score: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -264,7 +254,6 @@ def test_more_components_are_compared_where_the_likelihood_hardly_differs(
     assert sorted(counts) == ([1, 3] if score == "cells" else [1])
 
 
-@pytest.mark.usefixtures("two_folds")
 def test_what_is_said_and_reported(tmp_path: Path) -> None:
     said: list[str] = []
     frame = clusters(0)
@@ -280,7 +269,6 @@ def test_what_is_said_and_reported(tmp_path: Path) -> None:
     assert "contest.json" in run.manifest["files"]
 
 
-@pytest.mark.usefixtures("two_folds")
 def test_nothing_is_said_of_numbers_where_there_are_none(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     group = rng.integers(4, size=200)
@@ -461,7 +449,6 @@ def test_each_model_of_a_weight_is_shown() -> None:
     assert len(lines) == 9 and "weight 50%" in lines[7] and lines[8] == "  1 more, in contest.json"
 
 
-@pytest.mark.usefixtures("two_folds")
 def test_columns_that_say_nothing_of_each_other_are_said_to(tmp_path: Path) -> None:
     line = "no model fills hidden cells better than each column alone would: they say little of each other"
     for frame, correlation in ((normal(60, 0, 0.0), 0), (normal(60, 0), 0.9)):
@@ -472,7 +459,6 @@ def test_columns_that_say_nothing_of_each_other_are_said_to(tmp_path: Path) -> N
         assert any(line in one for one in said) == (correlation == 0)
 
 
-@pytest.mark.usefixtures("two_folds")
 def test_columns_in_their_own_units_are_compared_too(tmp_path: Path) -> None:
     league, _ = fit(clusters(1).head(60), tmp_path / "run", {"table.transform": "none"})
     assert {entry["transform"] for entry in league["candidates"]} == {"none"}

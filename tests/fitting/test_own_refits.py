@@ -198,6 +198,7 @@ def test_a_refit_is_the_same_whatever_the_others_are(tmp_path: Path) -> None:
     assert any(not torch.equal(more[0][name], more[1][name]) for name in more[0])
 
 
+@pytest.mark.full_fits
 def test_refits_that_cost_too_much_are_not_made_and_a_warning_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,9 +83,8 @@ print(json.dumps({"small": small, "large": large, "chains": chains}))
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak can be measured on Linux only")
-@pytest.mark.parametrize(
-    ("discrete", "size"), [pytest.param(0, 11_400_000, marks=pytest.mark.slow), (12, 7_100_000)]
-)  # half of 24,000 x 24 x 10 cells
+@pytest.mark.slow
+@pytest.mark.parametrize(("discrete", "size"), [(0, 11_400_000), (12, 7_100_000)])  # half of 24,000 x 24 x 10 cells
 def test_a_fit_takes_little_more_than_its_chains(discrete: int, size: int) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "262144"}
     done = subprocess.run(

@@ -27,7 +27,7 @@ from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.registry.names import METHODS, MODELS
 
 D = 3
-pytestmark = pytest.mark.full_refits
+pytestmark = pytest.mark.full_fits
 
 
 def gaussian() -> GaussianMixture:
