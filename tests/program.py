@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +12,7 @@ import pytest
 
 from tests.schemas import checked, schema_of
 from vgi_cli.cli.app import main
+from vgi_cli.runs.manifest import sealed
 
 
 class Result(NamedTuple):
@@ -50,3 +53,26 @@ def vgi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         return Result(code, out, err)
 
     return run
+
+
+_FITTED: dict[tuple[object, ...], dict[str, bytes]] = {}
+
+
+def fit_once(vgi: Vgi, *words: str, out: str = "run") -> Path:
+    """The run of `vgi fit WORDS --out OUT`: fitted once in each process for the same words and files in the folder,
+    then copied, as if it had been fitted here."""
+    here = Path.cwd()
+    key = (words, out, *((str(path), path.read_bytes()) for path in sorted(Path().rglob("*")) if path.is_file()))
+    if key not in _FITTED:
+        done = vgi("fit", *words, "--out", out)
+        assert done.code == 0, done.err
+        _FITTED[key] = {path.name: path.read_bytes().replace(bytes(here), b"@here@") for path in Path(out).iterdir()}
+        return Path(out)
+    files = {name: content.replace(b"@here@", bytes(here)) for name, content in _FITTED[key].items()}
+    manifest = json.loads(files["manifest.json"])
+    manifest["files"]["recipe.yaml"] = hashlib.sha256(files["recipe.yaml"]).hexdigest()
+    files["manifest.json"] = (json.dumps(sealed(manifest), indent=1) + "\n").encode()
+    Path(out).mkdir(parents=True)
+    for name, content in files.items():
+        Path(out, name).write_bytes(content)
+    return Path(out)

@@ -70,6 +70,7 @@ def test_scores_are_what_they_say(path: Path) -> None:
     assert same.auc == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_is_measured_once_and_compared_with_the_reference(path: Path, tmp_path: Path) -> None:
     mixed = module("mixed")
     ask = (path, "--methods", "marginal", "chained", "--seeds", 1, "--mechanisms", "mar", "--cache", tmp_path / "c")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 from vgi_cli.cli import app, console, help
 from vgi_cli.cli.commands import COMMANDS as PROGRAM
 from vgi_cli.cli.console import Console
@@ -30,8 +30,7 @@ PYTHON = [sys.executable, "-m", "vgi_cli"]
 @pytest.fixture
 def run(vgi: Vgi) -> Path:
     Path("data.csv").write_text("a,b\n1,2\n2,\n3,1\n4,5\n5,3\n")
-    assert vgi("fit", "data.csv", "--model", "fa", "--set", "bootstrap=none", "--out", "run").code == 0
-    return Path("run")
+    return fit_once(vgi, "data.csv", "--model", "fa", "--set", "bootstrap=none")
 
 
 REFUSED = {

@@ -68,7 +68,14 @@ def tensors(folder: str) -> dict[str, object]:
     return {f"{stem}/{name}": value for stem in stems for name, value in run.tensors(stem).items()}
 
 
-@pytest.mark.parametrize("settings", [MIXTURE, SHIFTED, FLOW], ids=["mixture", "shifted", "flow"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(MIXTURE, id="mixture"),
+        pytest.param(SHIFTED, id="shifted", marks=pytest.mark.slow),
+        pytest.param(FLOW, id="flow"),
+    ],
+)
 def test_fit_impute_evaluate_and_finetune(vgi: Vgi, data: Path, settings: list[str]) -> None:
     model = settings[1]
     done = vgi("fit", "data.csv", *KINDS, *settings, *VGI, "-v", "-o", "run")
@@ -155,7 +162,7 @@ def test_held_out_rows_choose_the_epoch(vgi: Vgi, data: Path, select: str) -> No
     assert_filled("out.1.csv", "data.csv")
 
 
-@pytest.mark.parametrize("family", ["gaussian", "spline"])
+@pytest.mark.parametrize("family", ["gaussian", pytest.param("spline", marks=pytest.mark.slow)])
 def test_a_block_of_both_kinds_is_redrawn_together_and_in_part(vgi: Vgi, data: Path, family: str) -> None:
     """vbgi finds sex and v; new.csv has rows that miss only one of them."""
     method = ["--method", "vbgi", *SMALL, *SHORT, "--set", f"method.conditional={family}"]

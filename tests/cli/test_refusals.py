@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 from vgi_cli.fitting.refits import PREFIX
 from vgi_cli.runs.folder import RunFolder
 
@@ -359,8 +359,7 @@ def test_a_recipe_with_mistakes_names_them_all(vgi: Vgi, data: Path) -> None:
 
 @pytest.fixture
 def run(vgi: Vgi, data: Path) -> Path:
-    assert vgi("fit", "data.csv", *FA, "--out", "run").code == 0
-    return Path("run")
+    return fit_once(vgi, "data.csv", *FA)
 
 
 def test_existing_outputs_are_kept(vgi: Vgi, run: Path) -> None:

@@ -15,7 +15,7 @@ from scipy.stats import multivariate_normal
 
 import vgi_cli
 from tests.cli.test_refusals import FA, text
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 from vgi_cli.commands.evaluate import likelihood
 from vgi_cli.evaluation.likelihood.estimate import Budget
 from vgi_cli.machine.work import TimeLimit, TimeUp
@@ -59,8 +59,7 @@ def test_rows_of_a_gaussian_have_its_density(tmp_path: Path) -> None:
 @pytest.fixture
 def run(vgi: Vgi) -> Path:
     Path("data.csv").write_text(text())
-    assert vgi("fit", "data.csv", *FA, "--out", "run").code == 0
-    return Path("run")
+    return fit_once(vgi, "data.csv", *FA)
 
 
 def test_the_command_prints_what_evaluate_averages(vgi: Vgi, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

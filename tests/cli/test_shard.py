@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.test_refusals import TINY_VGI, refused
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 from vgi_cli.table import source as row_blocks
 from vgi_cli.table.csv import rows as csv_rows
 from vgi_cli.table.parquet import table as parquet_table
@@ -95,7 +95,7 @@ def test_three_shards_of_a_mixture_are_one_run_in_every_form(
     vgi: Vgi, data: Path, keyed: list[str], flags: list[str], layouts: Sequence[tuple[str, str]]
 ) -> None:
     fit = MIXTURE if TREES not in keyed else MIXTURE[:-2]
-    done(vgi, "fit", "data.csv", *fit, *(word for word in keyed if word != TREES), "--out", "run")
+    fit_once(vgi, "data.csv", *fit, *(word for word in keyed if word != TREES))
     with_table = ("--checkpoint", "run", "data.csv", *flags, "--seed", "3")
     one = done(vgi, "impute", *with_table, "--m", "2", "-o", "one.csv")
     said = shards(vgi, *with_table, "--m", "2", "-o", "part.csv")
@@ -142,6 +142,7 @@ def run(vgi: Vgi, data: Path) -> Path:
     return Path("run")
 
 
+@pytest.mark.slow
 def test_point_estimates_stdout_and_gzip(vgi: Vgi, run: Path) -> None:
     flags = ("--checkpoint", "run", "data.csv", "--point", "mean", "--m", "3")
     one = vgi("impute", *flags, "-o", "-")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.cli.test_refusals import FA, TINY_VGI, refused, text
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 
 LAW = {"columns": ["b", "a"], "mean": [0.5, -1.0], "F": [[2.0], [1.0]], "psi": [0.5, 1.5]}
 ROWS = 400
@@ -32,8 +32,7 @@ def law(vgi: Vgi) -> Path:
 
 @pytest.fixture
 def run(vgi: Vgi, law: Path) -> Path:
-    assert vgi("fit", law, *FA, "--out", "run").code == 0
-    return Path("run")
+    return fit_once(vgi, str(law), *FA)
 
 
 def test_a_known_factor_model(vgi: Vgi, run: Path) -> None:

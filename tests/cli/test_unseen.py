@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 
 FIT = [
     *("--set", "bootstrap=none"),
@@ -22,8 +22,7 @@ def run(vgi: Vgi, tmp_path: Path) -> str:
     rows = [f"{rng.choice(['f', 'm'])},{rng.normal():.3f},{rng.normal():.3f}" for _ in range(60)]
     (tmp_path / "old.csv").write_text("sex,a,b\n" + "\n".join(rows) + "\n")
     (tmp_path / "new.csv").write_text("sex,a,b\nf,0.5,\nx, 1.0 ,0.25\n,1.5,1\nx,,2\nm,1,1\n")
-    assert vgi("fit", "old.csv", *FIT, "--out", "run").code == 0
-    return "run"
+    return str(fit_once(vgi, "old.csv", *FIT))
 
 
 def test_they_are_refused_by_name_with_the_flag(vgi: Vgi, run: str) -> None:
@@ -58,6 +57,7 @@ def test_they_stay_and_say_nothing(vgi: Vgi, run: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_level_of_the_validation_table_alone(vgi: Vgi, run: str) -> None:
     for extra, code in (([], 2), (["--unseen", "missing"], 0)):
         done = vgi("fit", "old.csv", *FIT, "--val", "new.csv", *extra, "--out", f"other{code}")

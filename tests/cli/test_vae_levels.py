@@ -60,7 +60,7 @@ def read(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-QUICK = ("vbgi", "hivae")
+QUICK = ("vbgi",)
 
 
 @pytest.mark.parametrize(

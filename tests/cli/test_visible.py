@@ -127,6 +127,7 @@ def test_an_argument_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     assert done.stderr == b"error: '\\udcff.csv' is not UTF-8\nhint: rename the file\n"
 
 
+@pytest.mark.slow
 def test_a_stdout_that_cannot_spell_a_name_gets_its_code(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("Größe,名\n1,2\n2,\n3,5\n4,1\n")
     done = subprocess.run(

@@ -21,7 +21,7 @@ import torch
 
 from tests.cli.test_refusals import FA, TINY_VGI, text
 from tests.clocks import ticking
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 from tests.tensors import same_tensors
 from vgi_cli.commands.impute import report_diagnostics
 from vgi_cli.commands.samplers import NOT_INCLUDED
@@ -41,8 +41,7 @@ def data(vgi: Vgi) -> Path:
 
 @pytest.fixture
 def run(vgi: Vgi, data: Path) -> Path:
-    assert vgi("fit", "data.csv", *FA, "--out", "run").code == 0
-    return Path("run")
+    return fit_once(vgi, "data.csv", *FA)
 
 
 def cells(path: str | Path) -> list[list[str]]:
@@ -250,7 +249,7 @@ def test_reports_of_one_run_are_numbered(vgi: Vgi, run: Path) -> None:
     assert len(list((run / "evaluations").iterdir())) == 3
 
 
-@pytest.mark.parametrize("way", ["mask", "truth"])
+@pytest.mark.parametrize("way", [pytest.param("mask", marks=pytest.mark.slow), "truth"])
 def test_evaluate_scores_hidden_cells(vgi: Vgi, data: Path, way: str) -> None:
     Path("full.csv").write_text("a,b,count,name\n" + "\n".join(text().splitlines()[4:]) + "\n")
     holes, mask = cells("full.csv"), cells("full.csv")

@@ -86,6 +86,7 @@ def test_samples_in_polars() -> None:
     assert density().fit(frame).sample(9).schema == frame.schema
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_checks_of_scikit_learn() -> None:
     assert failures(density()) == {}

@@ -62,6 +62,7 @@ def mixed(N: int = 60) -> pd.DataFrame:
 # --- what is filled ---
 
 
+@pytest.mark.slow
 def test_means_and_spread_are_those_of_the_normal_law() -> None:
     """Fitted to complete rows, one Gaussian has their mean and covariance: what is filled in then is known."""
     X = rows(400)

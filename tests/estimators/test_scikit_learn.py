@@ -47,6 +47,7 @@ def test_the_checks_of_scikit_learn_with_refits(given: dict[str, Any]) -> None:
     assert failures(vgi_cli.Imputer(**given)) == {}
 
 
+@pytest.mark.slow
 def test_in_a_pipeline() -> None:
     """Beside a column that is passed through; the same as by hand."""
     frame = mixed().assign(sure=np.arange(60.0))

@@ -190,6 +190,7 @@ def test_conditionals_of_a_model_with_latents(exact_encoder: bool, monkeypatch: 
         assert float((quality.kl - kl).abs()[quality.ess > 100].max()) < 0.1
 
 
+@pytest.mark.slow
 def test_the_encoder_is_fine_tuned_to_the_rows_first() -> None:
     """A spoiled encoder leaves few effective draws; tuned to the rows it leaves many."""
     columns, g = 12, torch.Generator().manual_seed(6)

@@ -109,6 +109,7 @@ def test_distances_of_draws_are_means_over_cells_columns_and_pairs_of_other_draw
 # -- fits ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_refits_are_of_the_models_in_turn_and_further_ones_are_those_of_a_larger_fit(tmp_path: Path, few: None) -> None:
     run, told = (fit(tmp_path / name, LINEAR, NORMAL, set=more) for name, more in (("a", {}), ("b", {"bootstrap": 6})))
     fitted = load_run(run.path, Silent())
@@ -139,6 +140,7 @@ def test_the_refits_of_one_model_are_those_of_a_fit_that_averages_over_none(tmp_
     assert same == [False, True, False, False]
 
 
+@pytest.mark.slow
 def test_a_model_of_the_average_is_what_it_is_alone(tmp_path: Path, few: None) -> None:
     """Draws of a model that sees other coordinates are those of a fit in these coordinates, but for its start."""
     frame = table(400, holes=0.3)

@@ -459,6 +459,7 @@ def test_columns_that_say_nothing_of_each_other_are_said_to(tmp_path: Path) -> N
         assert any(line in one for one in said) == (correlation == 0)
 
 
+@pytest.mark.slow
 def test_columns_in_their_own_units_are_compared_too(tmp_path: Path) -> None:
     league, _ = fit(clusters(1).head(60), tmp_path / "run", {"table.transform": "none"})
     assert {entry["transform"] for entry in league["candidates"]} == {"none"}

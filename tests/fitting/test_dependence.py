@@ -104,7 +104,7 @@ def test_a_table_in_which_nothing_can_shift_is_fitted_and_a_line_says_so(
     assert all(torch.equal(value, two[key]) for key, value in one.items()) and one.keys() == two.keys()
 
 
-@pytest.mark.parametrize("components", [1, 2])
+@pytest.mark.parametrize("components", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_in_turn_every_second_refit_is_shifted_and_nothing_else(tmp_path: Path, few: None, components: int) -> None:
     """The fit and the other refits are those of a fit without shifts."""
     own = {"model.components": components, "trees": "none"}

@@ -65,7 +65,9 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("settings", "samplers"),
     [
         ({"model__name": "fa", "method__name": "vgi", "bootstrap": 2}, ["exact", "metropolis", "gibbs", "chains"]),
-        ({"model__name": "vae", "method__name": "vgi", "val": 0.2}, ["latent", "gibbs"]),
+        pytest.param(
+            {"model__name": "vae", "method__name": "vgi", "val": 0.2}, ["latent", "gibbs"], marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_fit_in_memory_is_that_of_the_folder(

@@ -113,6 +113,7 @@ def early(out: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> vgi_cli
     return vgi_cli.fit(frame(), model="flow", threads=1, out=out, set=said, **options)
 
 
+@pytest.mark.slow
 def test_where_held_out_rows_ended_the_fit_each_refit_is_a_fit_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

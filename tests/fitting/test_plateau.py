@@ -153,7 +153,7 @@ def test_rows_that_are_held_out_change_nothing_before_the_rate_falls(tmp_path: P
         assert all(torch.equal(found[0][stem][name], value) for name, value in found[1][stem].items())
 
 
-@pytest.mark.parametrize("at", [2, 5, 8])
+@pytest.mark.parametrize("at", [2, 5, pytest.param(8, marks=pytest.mark.slow)])
 def test_stopped_before_or_after_the_rate_falls_and_resumed_equals_not_stopped(
     at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -508,6 +508,7 @@ def test_parts_that_there_is_no_time_for_are_left_out_by_name(
         assert f"left out: {part}, as the time limit of 1000 s was over" in report["notes"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cheap")
 def test_imputations_by_chains_are_scored_in_a_stated_sample_of_rows(
     flow: vgi_cli.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

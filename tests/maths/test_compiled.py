@@ -333,6 +333,7 @@ print(digest.hexdigest())
     assert any(tmp_path.rglob("*.nbc")) and printed[0] == printed[1]
 
 
+@pytest.mark.slow
 def test_numba_is_imported_with_the_first_spline() -> None:
     code = """
 import sys, torch

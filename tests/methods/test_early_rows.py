@@ -64,6 +64,7 @@ def frame(rows: int = 1500) -> pd.DataFrame:
     return found.mask(rng.random(found.shape) < 0.2)
 
 
+@pytest.mark.slow
 def test_a_fit_ends_where_one_ends_that_begins_with_all_rows(monkeypatch: pytest.MonkeyPatch, few: None) -> None:
     settings = {"model.components": 2, "bootstrap": "none", "method.tolerance": 1e-9}
     looked: list[int] = []

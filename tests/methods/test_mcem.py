@@ -40,7 +40,7 @@ def score(model: Marginal, data: TensorTable) -> float:
         return float(model.marginal_log_prob(data.x[used], data.missing[used]).mean())
 
 
-@pytest.mark.parametrize("refresh", ["step", "epoch"])
+@pytest.mark.parametrize("refresh", [pytest.param("step", marks=pytest.mark.slow), "epoch"])
 def test_fixed_point_is_that_of_em(refresh: str) -> None:
     """Log-likelihood of the observed cells within 0.005 nats a row of EM's, with 40 % missing; f0 alone is 0.1 off."""
     data = table()

@@ -75,6 +75,7 @@ def test_before_the_first_round_imputations_are_noise_and_new_in_every_epoch() -
     assert not bool((seen[0] == seen[1]).any())
 
 
+@pytest.mark.slow
 def test_a_round_draws_given_the_row_and_says_what_it_cost() -> None:
     """A kernel that mixes, and a learning rate of nothing: fills follow the flow that is fitted, which is standard
     normal, and stay until the next round."""

@@ -119,6 +119,7 @@ def test_one_missing_cell_has_the_truncated_normal_law(
     assert distance < 1.95 / R**0.5  # Kolmogorov-Smirnov, p = 0.001
 
 
+@pytest.mark.slow
 def test_rejection_and_gibbs_give_the_same_joint_law() -> None:
     R = 1500
     x, missing = torch.zeros(R, D, dtype=torch.float64), torch.ones(R, D, dtype=torch.bool)
