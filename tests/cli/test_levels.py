@@ -78,7 +78,7 @@ def test_scores_are_reported_by_kind(vgi: Vgi, run: pd.DataFrame) -> None:
     found = report["imputation"]
     assert set(found) >= {"crps", "rmse", "mae", "coverage90", "log_score", "brier", "error", "ece", "rps", "kinds"}
     assert found["kinds"]["categorical"]["columns"] == 2 and found["kinds"]["ordinal"]["rps"] == found["rps"]
-    assert set(found["columns"]["sex"]) == {"cells", "log_score", "brier", "error", "ece"}
+    assert set(found["columns"]["sex"]) == {"cells", "log_score", "brier", "error", "ece", "marginal"}
     assert found["columns"]["sex"]["cells"] == int(run["sex"].isna().sum())
     assert report["loglik"]["probability"] == ["sex", "code", "grade"]
     ask = ["evaluate", "--checkpoint", "run", "holes.csv", "--truth", "whole.csv"]

@@ -269,6 +269,39 @@ def test_evaluate_scores_hidden_cells(vgi: Vgi, data: Path, way: str) -> None:
     assert "- parameter uncertainty: 2 bootstrap refits by em" in page
 
 
+def test_scores_stand_beside_those_of_the_columns_alone(vgi: Vgi, tmp_path: Path) -> None:
+    """`a` and `b` say almost all of each other, `c` is noise; `d` has no observed cell in the table that is scored."""
+    rng = np.random.default_rng(0)
+    z, c, d = rng.normal(size=(3, 80))
+    full = [[f"{v:.4f}" for v in row] for row in zip(z, 2 * z + 0.01 * rng.normal(size=80), c, d, strict=True)]
+    holes = [[*row] for row in full]
+    for i in range(80):
+        holes[i][i % 3] = ""
+    some = [[*row[:3], ""] for row in holes]
+    for name, rows in (("full", full), ("holes", holes), ("some", some)):
+        Path(f"{name}.csv").write_text("a,b,c,d\n" + "\n".join(map(",".join, rows)) + "\n")
+    assert vgi("fit", "holes.csv", *FA, "--out", "run").code == 0
+    ask = ["evaluate", "--checkpoint", "run", "--truth", "full.csv"]
+    done = vgi(*ask, "holes.csv", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)["imputation"]
+    ratio = {name: own["crps"] / own["marginal"]["crps"] for name, own in found["columns"].items()}
+    assert ratio["a"] < 0.05 and ratio["b"] < 0.05 and 0.85 < ratio["c"] < 1.2 and "d" not in ratio
+    assert found["marginal"]["coverage90"] == pytest.approx(0.9, abs=0.1)
+    assert found["marginal"]["crps"] == pytest.approx(
+        np.mean([own["marginal"]["crps"] / own["sd"] for own in found["columns"].values()])
+    )
+    page = vgi(*ask, "holes.csv").out
+    assert "| column | cells | CRPS | alone | RMSE |" in page and "use no other column" in page
+    (line,) = (line for line in page.splitlines() if line.startswith("| c |"))
+    assert line.split(" | ")[3] == f"{found['columns']['c']['marginal']['crps']:.4g}"
+    failed = vgi(*ask, "holes.csv", "--fail-if", "imputation.marginal.crps < 9")
+    assert failed.error.startswith("--fail-if 'imputation.marginal.crps < 9' holds")
+    assert "imputation.marginal.crp" in vgi(*ask, "holes.csv", "--fail-if", "imputation.marginal.crp < 9").error
+    few = json.loads(vgi(*ask, "some.csv", "--json").out)["imputation"]
+    assert "marginal" not in few and "marginal" not in few["columns"]["d"] and "marginal" in few["columns"]["a"]
+
+
 def test_fail_if(vgi: Vgi, run: Path) -> None:
     ask = ["evaluate", "--checkpoint", "run", "data.csv", "--json"]
     assert vgi(*ask, "--fail-if", "loglik < -1000").code == 0

@@ -10,7 +10,13 @@ import torch
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.scale import Scale
 from vgi_cli.errors import FitError
-from vgi_cli.evaluation.imputation import coverage, fair_crps, score_imputations, sliced_wasserstein
+from vgi_cli.evaluation.imputation import (
+    coverage,
+    draws_alone,
+    fair_crps,
+    score_imputations,
+    sliced_wasserstein,
+)
 
 SQRT_PI = math.sqrt(math.pi)
 
@@ -93,3 +99,18 @@ def test_nothing_to_score_and_refusals() -> None:
     assert one.sliced_wasserstein is None and one.overall["coverage90"] == pytest.approx(0.9)
     with pytest.raises(FitError, match="a draw of a hidden cell is not finite"):
         score_imputations(torch.full((3, 2, 1), torch.nan), truth, ~none, columns("a"), torch.ones(1))
+
+
+def test_draws_from_columns_alone_are_their_observed_cells_each_as_likely() -> None:
+    observed = [torch.tensor([1.0, 2.0, 2.0, 5.0]), torch.tensor([])]
+    cells = torch.tensor([[True, True], [False, True]]).repeat(2_000, 1)
+    draws = draws_alone(observed, cells, torch.Generator().manual_seed(0))
+    assert draws.shape == (19, 4_000, 2)
+    assert bool(draws[:, 1::2, 0].isnan().all()) and bool(draws[..., 1].isnan().all())
+    drawn = draws[:, ::2, 0]
+    assert set(drawn.unique().tolist()) == {1.0, 2.0, 5.0}
+    assert float((drawn == 2).double().mean()) == pytest.approx(0.5, abs=0.01)
+    # their CRPS is that of two of them: half the mean distance, 1 + 0 + 3 + ... of all pairs
+    truth = torch.tensor([1.0, 2.0, 2.0, 5.0]).repeat(500)
+    apart = (observed[0][:, None] - observed[0]).abs().mean()
+    assert float(fair_crps(drawn, truth.double()).mean()) == pytest.approx(float(apart / 2), abs=0.03)

@@ -118,14 +118,14 @@ def test_the_report_has_a_line_of_each_kind() -> None:
     assert scores.kinds["categorical"]["error"] == scores.overall["error"] == 0.25
     assert scores.kinds["numeric"]["crps"] == scores.overall["crps"]
     assert scores.sliced_wasserstein is not None and scores.sliced_wasserstein > 0
-    report = make_report(30, imputation=imputation_part(scores))
+    report = make_report(30, imputation=imputation_part(scores, None))
     assert json.loads(json.dumps(report, allow_nan=False)) == report
     text = markdown(report, "t")
     assert "| column | cells | CRPS | RMSE | MAE | coverage |\n|---|---|---|---|---|---|\n| overall | 30 |" in text
     assert "| column | cells | log score | Brier | error | ECE |\n|---|---|---|---|---|---|\n| overall | 50 |" in text
     assert "| sex | 30 |" in text and "| RPS" not in text and "| 0.5 |" in text
     alone = score_imputations(draws[..., 1:], truth[:, 1:], hidden[:, 1:], [sex, kind], torch.ones(2))
-    assert alone is not None and "CRPS" not in markdown(make_report(30, imputation=imputation_part(alone)), "t")
+    assert alone is not None and "CRPS" not in markdown(make_report(30, imputation=imputation_part(alone, None)), "t")
     same = torch.stack([truth] * 19)
     exact = score_imputations(same, truth, hidden, [size, sex, kind], torch.tensor([2.0, 1.0, 1.0]))
     assert exact is not None and exact.sliced_wasserstein == 0.0

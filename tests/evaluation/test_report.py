@@ -69,7 +69,7 @@ def test_full_report_as_json_and_text() -> None:
         3,
         loglik=loglik_part(annealed(), MISSING, SCALE, 4),
         objective=-4.5,
-        imputation=imputation_part(scores),
+        imputation=imputation_part(scores, None),
         sampler={"acceptance": 0.87654321, "acceptance_by_column": {"age": 0.9}},
         notes=["parameter uncertainty is not included"],
     )

@@ -10,7 +10,7 @@ compared, and their size is searched for, once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.numerals import Bools
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.impute import Sampling, Watch
@@ -27,7 +26,13 @@ from vgi_cli.commands.samplers import parameter_uncertainty
 from vgi_cli.encoding.encoder import RowKeys
 from vgi_cli.encoding.kinds import fixing
 from vgi_cli.errors import Interrupted, UsageError
-from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores, score_imputations
+from vgi_cli.evaluation.imputation import (
+    COVERAGE_DRAWS,
+    ImputationScores,
+    beside,
+    draws_alone,
+    score_imputations,
+)
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.plan import stream
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work
@@ -142,7 +147,8 @@ def score(fitted: FittedTable, table: Table, trial: Table, work: Work) -> dict[s
     truth = torch.from_numpy(np.stack([column.true_codes(table.column(column.name)) for column in columns], 1))[rows]
     sd = torch.tensor([column.deviation for column in columns])
     cells = torch.from_numpy(hidden)[rows]
-    alone = _alone(columns, trial, cells, stream(fitted.recipe.seed, "holdout/alone"))
+    observed = [codes[~codes.isnan()] for codes in (torch.tensor(c.codes(trial.column(c.name))) for c in columns)]
+    alone = draws_alone(observed, cells, stream(fitted.recipe.seed, "holdout/alone"))
     own, marginal = (score_imputations(each, truth, cells, columns, sd) for each in (draws, alone))
     if own is None or marginal is None:
         return None
@@ -169,32 +175,15 @@ def _chosen(hidden: Bools, fitted: FittedTable) -> Tensor:
     return rows[order[:most].sort().values]
 
 
-def _alone(columns: Sequence[ModelledColumn], trial: Table, cells: Tensor, generator: torch.Generator) -> Tensor:
-    """[n, R, columns] draws for the hidden cells [R, columns] from what is observed of their columns."""
-    draws = torch.full((COVERAGE_DRAWS, *cells.shape), torch.nan, dtype=torch.float64)
-    for c, column in enumerate(columns):
-        codes = torch.tensor(column.codes(trial.column(column.name)))
-        observed = codes[~codes.isnan()]
-        where = cells[:, c]
-        picked = torch.randint(len(observed), (COVERAGE_DRAWS, int(where.sum())), generator=generator)
-        draws[:, where, c] = observed[picked]
-    return draws
-
-
 def _parts(own: ImputationScores, marginal: ImputationScores, kinds: Mapping[str, str]) -> dict[str, Any]:
     """The scores, overall, by kind and by column, each with that of the columns alone; those that nobody has are left
     out."""
 
-    def both(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-        counts = ("cells", "columns", "sd")
-        beside = {key: value for key, value in other.items() if value is not None and key not in counts}
-        return {**{key: value for key, value in mine.items() if value is not None}, "marginal": beside}
-
-    by_kind = {kind: both(scores, marginal.kinds[kind]) for kind, scores in own.kinds.items()}
+    by_kind = {kind: beside(scores, marginal.kinds[kind]) for kind, scores in own.kinds.items()}
     columns = {
-        name: {"kind": kinds[name], **both(scores, marginal.columns[name])} for name, scores in own.columns.items()
+        name: {"kind": kinds[name], **beside(scores, marginal.columns[name])} for name, scores in own.columns.items()
     }
-    return {"overall": both(own.overall, marginal.overall), "kinds": by_kind, "columns": columns}
+    return {"overall": beside(own.overall, marginal.overall), "kinds": by_kind, "columns": columns}
 
 
 def in_words(values: Mapping[str, Any]) -> str:

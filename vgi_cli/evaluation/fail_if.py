@@ -110,6 +110,8 @@ def _known(path: str) -> list[str]:
         return []
     whose = name.rpartition(".")[0]
     scores = (*NumberScores._fields, *LEVEL_SCORES)
+    if whose == "marginal":
+        return [f"imputation.{whose}.{known}" for known in scores]
     if whose.startswith("columns."):
         return [f"imputation.{whose}.{known}" for known in ("cells", *scores, "sd")]
     if whose.startswith("kinds."):

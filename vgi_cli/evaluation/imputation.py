@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -135,6 +135,25 @@ def score_imputations(
         true = next(spread)
         distance = _mean([sliced_wasserstein(x, true, generator) for x in spread])
     return ImputationScores(scores, _means(list(scores.values())), kinds, distance)
+
+
+def draws_alone(observed: Sequence[Tensor], cells: Tensor, generator: torch.Generator) -> Tensor:
+    """[19, R, columns] draws for the hidden cells [R, columns] from the observed cells of their columns alone (codes
+    [n] of each), NaN elsewhere and where nothing is observed: what no other column was asked for."""
+    draws = torch.full((COVERAGE_DRAWS, *cells.shape), torch.nan, dtype=torch.float64)
+    for c, codes in enumerate(observed):
+        where = cells[:, c]
+        if len(codes):
+            picked = torch.randint(len(codes), (COVERAGE_DRAWS, int(where.sum())), generator=generator)
+            draws[:, where, c] = codes[picked].double()
+    return draws
+
+
+def beside(own: Mapping[str, Any], alone: Mapping[str, Any]) -> dict[str, Any]:
+    """Scores, and as `marginal` the same scores of draws from the columns alone; those that nobody has are left out."""
+    counts = ("cells", "columns", "sd")
+    marginal = {key: value for key, value in alone.items() if value is not None and key not in counts}
+    return {**{key: value for key, value in own.items() if value is not None}, "marginal": marginal}
 
 
 def _spread(codes: Tensor, columns: Sequence[ModelledColumn], sd: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from vgi_cli.columns.base import Carried, ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import in_markdown
-from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores
+from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores, beside
 from vgi_cli.evaluation.likelihood.loglik import LogLik
 from vgi_cli.evaluation.likelihood.units import Summary, summarise
 
@@ -69,10 +69,22 @@ def loglik_part(
     return out
 
 
-def imputation_part(scores: ImputationScores) -> dict[str, Any]:
-    """The `imputation` object."""
-    out = {**scores.overall, "sliced_wasserstein": scores.sliced_wasserstein, "columns": scores.columns}
-    return {**out, "kinds": scores.kinds} if scores.kinds else out
+def imputation_part(scores: ImputationScores, alone: ImputationScores | None) -> dict[str, Any]:
+    """The `imputation` object.
+
+    alone  the scores of draws from the columns alone, for the same cells; None, or columns that it lacks: nothing was
+           observed to draw from
+    """
+    overall: dict[str, Any] = dict(scores.overall)
+    columns: dict[str, Any] = dict(scores.columns)
+    kinds: dict[str, Any] = dict(scores.kinds)
+    if alone is not None:
+        columns |= {name: beside(scores.columns[name], own) for name, own in alone.columns.items()}
+        if alone.columns.keys() == columns.keys():  # else these are means of other columns
+            overall = beside(overall, alone.overall)
+            kinds |= {kind: beside(scores.kinds[kind], own) for kind, own in alone.kinds.items()}
+    out = {**overall, "sliced_wasserstein": scores.sliced_wasserstein, "columns": columns}
+    return {**out, "kinds": kinds} if kinds else out
 
 
 def make_report(
@@ -269,9 +281,12 @@ def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-NUMBERS = {"crps": "CRPS", "rmse": "RMSE", "mae": "MAE", "coverage90": "coverage"}
-LEVELS = {"log_score": "log score", "brier": "Brier", "error": "error", "ece": "ECE", "rps": "RPS"}
-"""Scores of numbers and of levels, and the heads of their columns."""
+ALONE = "alone"
+NUMBERS = {"crps": "CRPS", ALONE: ALONE, "rmse": "RMSE", "mae": "MAE", "coverage90": "coverage"}
+LEVELS = {"log_score": "log score", ALONE: ALONE, "brier": "Brier", "error": "error", "ece": "ECE", "rps": "RPS"}
+"""Scores of numbers and of levels, and the heads of their columns; after the first what that is of the column alone."""
+OPTIONAL = (ALONE, "rps")
+"""Left out where no row has them."""
 
 
 def _imputation_table(imputation: Mapping[str, Any]) -> list[str]:
@@ -284,6 +299,8 @@ def _imputation_table(imputation: Mapping[str, Any]) -> list[str]:
         lines += [
             "Columns in data units; `overall` is the mean over columns, each divided by its standard deviation.",
             "Coverage is that of [min, max] of 19 draws: 90 % when calibrated.",
+            *["Alone: the CRPS of draws from the observed cells of the same column, which use no other column."]
+            * any("marginal" in own for own in numbers.values()),
             "",
             *_score_lines(NUMBERS, {"overall": _overall(imputation, numbers), **numbers}),
         ]
@@ -294,6 +311,8 @@ def _imputation_table(imputation: Mapping[str, Any]) -> list[str]:
             "Columns of levels; `overall` is the mean over columns. Log score: -log of the share of the true level",
             f"among {COVERAGE_DRAWS} draws, one added to each level. Error: of the level drawn most often.",
             "ECE: expected calibration error.",
+            *["Alone: the log score of draws from the observed cells of the same column."]
+            * any("marginal" in own for own in levels.values()),
             *["RPS: ranked probability score, of ordered levels."] * any("rps" in own for own in levels.values()),
             "",
             *_score_lines(LEVELS, {"overall": _overall(imputation, levels), **overall, **levels}),
@@ -308,8 +327,15 @@ def _overall(imputation: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[
 
 
 def _score_lines(heads: Mapping[str, str], rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A table; the scores of ordered levels are left out where there are none."""
-    shown = {key: head for key, head in heads.items() if key != "rps" or any(key in own for own in rows.values())}
+    """A table; the scores of ordered levels, and of columns alone, are left out where there are none."""
+    first = next(iter(heads))
+    rows = {
+        name: {**own, ALONE: own["marginal"][first]} if first in own.get("marginal", {}) else own
+        for name, own in rows.items()
+    }
+    shown = {
+        key: head for key, head in heads.items() if key not in OPTIONAL or any(key in own for own in rows.values())
+    }
     lines = [f"| column | cells | {' | '.join(shown.values())} |", "|---|---|" + "---|" * len(shown)]
     for name, own in rows.items():
         cells = " | ".join(f"{own[key]:.4g}" if key in own else "" for key in shown)

@@ -37,7 +37,7 @@ from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.errors import InputError, Interrupted, UsageError
 from vgi_cli.evaluation import fail_if
-from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, score_imputations
+from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores, draws_alone, score_imputations
 from vgi_cli.evaluation.report import entering, imputation_part, loglik_part, make_report, markdown, remarks
 from vgi_cli.evaluation.truth.distance import compare
 from vgi_cli.fitting.choosing import adapting_config
@@ -58,6 +58,8 @@ PIECE = 256
 """Rows that are imputed together where there may not be time for all."""
 IMPUTED_ROWS = 5000
 """Rows in which imputations are scored where they are drawn by chains and nobody says how many."""
+ALONE_CELLS = 1 << 20
+"""Rows times columns up to which draws from the columns alone are scored in every row."""
 
 
 class Report(NamedTuple):
@@ -328,9 +330,25 @@ def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[st
         reporter.say(f"{notes[-1]}; --rows all scores every row")
     draws = torch.from_numpy(np.asarray(done.draws))
     scores = score_imputations(draws, true[drawn], hidden[drawn], columns, sd)
+    alone = _alone(asked, true[drawn], hidden[drawn])
     included = parameter_uncertainty(fitted, done.sampler, draws_of.uncertainty)
     sampler = {"name": done.sampler, "parameter_uncertainty": included, **done.diagnostics}
-    return None if scores is None else imputation_part(scores), sampler, notes
+    return None if scores is None else imputation_part(scores, alone), sampler, notes
+
+
+def _alone(asked: _Asked, true: Tensor, hidden: Tensor) -> ImputationScores | None:
+    """The scores of draws from what the table has of each column, for the same cells [R, columns], of many rows some;
+    None where it has nothing of any."""
+    columns = asked.fitted.schema.encoded
+    generator = stream(seed_of(asked.fitted, asked.request), "evaluate/alone")
+    if hidden.numel() > ALONE_CELLS:
+        some = torch.randperm(len(hidden), generator=generator)[: max(1, ALONE_CELLS // hidden.shape[1])]
+        true, hidden = true[some], hidden[some]
+    codes = (torch.tensor(column.codes(asked.table.column(column.name))) for column in columns)
+    observed = [own[~own.isnan()] for own in codes]
+    there = hidden & torch.tensor([len(own) > 0 for own in observed])
+    draws = draws_alone(observed, there, generator)
+    return score_imputations(draws, true, there, columns, asked.sd)
 
 
 def _wanted_rows(asked: _Asked) -> int:
