@@ -106,7 +106,7 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
         method = method or choice.method
         taken = recipe.with_model(model).with_method(method)
         compared = comparison_expected(taken, table)
-        line = "model: chosen by comparing several on hidden cells" if compared else model_line(taken, table.layout)
+        line = "model: several are compared on hidden cells" if compared else model_line(taken, table.layout)
         reporter.say(f"{line}: {why}")
         for name in recipe.compare:
             check_discrete(recipe.with_model(name).with_method(registry.MODELS[name].traits.method), table.layout)
