@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
 from tests.table.helpers import from_text
 from vgi_cli.columns.base import Encoding, Transform
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import write_powers
 from vgi_cli.columns.scale import fit_scale
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import decode, encode
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError
+from vgi_cli.table.texts import spelling
 
 CARRY = "`--column x=carry` to carry the column as it is"
 
@@ -83,3 +87,36 @@ def test_what_is_near_the_limits_is_encoded(values: list[float], transform: Tran
     x = encode(table, schema, seed=0).table.x
     assert torch.isfinite(x).all() and x.abs().max() < 10
     assert np.allclose(decode(x, schema)[:, 0], cells, rtol=1e-12, atol=1e-12 * np.abs(cells).max())
+
+
+@pytest.mark.parametrize(
+    ("texts", "power", "wanted"),
+    [
+        (["3.23E-08", "1.60E-03", "2.00E+06"], "E+2", {0.0191015: "1.91E-02", -4.2e10: "-4.20E+10", 0.0: "0.00E+00"}),
+        (["1.5e5", "2.5e-12", "0"], "e1", {0.0191015: "1.9e-2", 2e100: "2.0e100"}),
+        (["1e-005", "3e+011"], "e+3", {47.0: "5e+001"}),
+        (["1.5e5", "2", "3.25", "4"], "", {}),
+    ],
+)
+def test_powers_of_ten_are_written_as_most_cells_write_them(
+    texts: list[str], power: str, wanted: dict[float, str]
+) -> None:
+    cells = pa.array(texts, pa.large_string())
+    found = spelling(cells, np.ones(len(texts), bool))
+    assert found is not None and found.power == power
+    for value, text in wanted.items():
+        assert write_powers(np.array([value]), found.significant, power) == [text]
+
+
+def test_a_column_with_powers_of_ten_is_filled_in_its_digits() -> None:
+    """Whole or not: `1.327E+06` is right to four digits. The kind that was asked for is written with all of them; so is
+    a value that four digits would bring beyond a bound."""
+    values = 10 ** np.random.default_rng(0).normal(6, 0.2, 80)
+    table = from_text("y\n" + "\n".join(f"{v:.3E}" for v in values) + "\n")
+    column = infer_schema(table)[0].encoded[0]
+    assert isinstance(column, Number) and (column.power, column.digits) == ("E+2", 4)
+    assert column.spell(np.array([1234567.0]), 0) == ["1.235E+06"]
+    asked = infer_schema(table, kinds={"y": "integer"})[0].encoded[0]
+    assert asked.kind == "integer" and asked.spell(np.array([1234567.0]), 0) == ["1234567"]
+    bounded = infer_schema(table, bounds={"y": "0:9999996"})[0].encoded[0]
+    assert bounded.spell(np.array([9999995.0]), 0) == ["9999995"]

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from vgi_cli.columns.base import Transform
 from vgi_cli.columns.lattice import find_spikes, squeezed
 from vgi_cli.columns.scale import STEEPEST, LinearCodec, NormalCodec, Scale, codec, fit_scale
 
@@ -25,8 +26,17 @@ SAMPLES = {
     "one outlier": np.append(rng.normal(size=99), 1e6),
     "huge": rng.normal(size=50) * 1e200,
     "tiny": 1 + rng.normal(size=50) * 1e-9,
+    "decades": np.exp(rng.normal(-5, 4, 500)),
+    "rounded decades": np.rint(np.exp(rng.normal(7, 2, 500))) + 1,
 }
-RESOLUTION = {"zero-inflated": 0.01, "ceiling": 0.1, "five values": 1.0, "two values": 1.0, "thin ends": 1.0}
+RESOLUTION = {
+    "rounded decades": 1.0,
+    "zero-inflated": 0.01,
+    "ceiling": 0.1,
+    "five values": 1.0,
+    "two values": 1.0,
+    "thin ends": 1.0,
+}
 
 
 def fitted(name: str) -> NormalCodec:
@@ -161,3 +171,37 @@ def test_linear_codec_is_standardisation() -> None:
     np.testing.assert_array_equal(map_.encode(np.array([6.0])), [1.0])
     np.testing.assert_array_equal(map_.decode(np.array([1.0])), [6.0])
     np.testing.assert_allclose(map_.log_det(np.zeros(2)), [-np.log(4)] * 2)
+
+
+@pytest.mark.parametrize("name", ["decades", "rounded decades"])
+@pytest.mark.parametrize("transform", ["normal", "linear"])
+def test_logarithms_are_taken_of_values_over_decades(name: str, transform: Transform) -> None:
+    x = SAMPLES[name]
+    scale = fit_scale(x, transform, RESOLUTION.get(name))
+    half = 0.5 * RESOLUTION.get(name, 0.0)
+    assert scale.logs == (x.min() - half, x.max() + half)
+    map_ = codec(scale)
+    z = map_.encode(x)
+    assert abs(z.mean()) < 0.02 and abs(z.std() - 1) < 0.02
+    if name == "decades":  # normal after the logarithm, which is all that there is to do
+        law = stats.norm(np.log(x).mean(), np.log(x).std())
+        np.testing.assert_allclose(z, (np.log(x) - law.mean()) / law.std(), atol=1e-9 if transform == "linear" else 0.4)
+        density = stats.norm.logpdf(z) + map_.log_det(z)
+        assert abs(density.mean() - (law.logpdf(np.log(x)) - np.log(x)).mean()) < 0.05
+    beyond = np.array([-1.0, 0.0, 0.5 * x.min(), 2 * x.max(), 1e3 * x.max()])
+    np.testing.assert_allclose(map_.decode(map_.encode(beyond)), beyond, rtol=1e-9, atol=1e-9 * x.min())
+    assert map_.decode(map_.encode(x.max()) + 1.0) < 20 * x.max()  # the tail beyond is straight, not exponential
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.exp(rng.normal(0, 1, 500)),  # 27 times
+        np.append(np.exp(rng.normal(0, 4, 500)), 0.0),
+        -np.exp(rng.normal(0, 4, 500)),
+        np.rint(np.exp(rng.normal(1, 3, 500))),
+    ],
+    ids=["one decade", "a zero", "negative", "whole numbers with zeros"],
+)
+def test_logarithms_are_taken_of_no_others(values: np.ndarray) -> None:
+    assert fit_scale(values, "normal", None).logs is None

@@ -189,7 +189,7 @@ def test_a_token_that_no_cell_is_is_said(tmp_path: Path) -> None:
     table = two_columns(tmp_path, ["?", *X[1:]], na_values=["?", "-99", "nix"])
     assert notes(table) == ["no cell of table.csv is '-99' or 'nix' (--na-values)"]
     table = two_columns(tmp_path, ["?", *X[1:]], na_values=["?", "xx=-9", "x=-9", "q=7"])
-    first = "no cell of table.csv is 'xx=-9' or 'q=7'; did you mean a token of column 'x'?"
+    first = "no cell of table.csv is 'xx=-9' or 'q=7'; did you mean a token of column 'x'?; no column is called 'q'"
     assert notes(table) == [f"{first} (--na-values)", "no cell of column 'x' is '-9' (--na-values)"]
 
 

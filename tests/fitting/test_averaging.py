@@ -102,6 +102,9 @@ def test_distances_of_draws_are_means_over_cells_columns_and_pairs_of_other_draw
         expected = (numbers[own == 0].mean() + numbers[own == 1].mean() + levels * 2 / differ) / 3
         assert a.apart(b) == pytest.approx(float(expected), rel=1e-5)
     missed = (first.levels != first.truth).float().mean() * 2 / differ
+    nothing = (3, torch.zeros(DRAWS, 0), torch.zeros(0))  # a column of levels of which no cell was hidden
+    alone = _drawn([(0, torch.ones(DRAWS, 2))], [nothing])
+    assert alone.weight.tolist() == [0.5, 0.5] and alone.levels.shape == (DRAWS, 0)
     expected = (first.errors.abs()[:, own == 0].mean() + first.errors.abs()[:, own == 1].mean() + missed) / 3
     assert first.from_truth() == pytest.approx(float(expected), rel=1e-5)
 

@@ -115,6 +115,14 @@ def held(entries: list[tuple[Candidate, Scores]], score: str = "cells") -> conte
     return one.decided()
 
 
+def test_where_each_model_has_something_against_it_nothing_is_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [entry(recipe("mixture"), 0.5, 3, 0, 0.1), entry(recipe("fa"), 0.7, 2, 1, 0.2)]
+    assert sum(held(entries).weights) == pytest.approx(1, abs=1e-3)
+    monkeypatch.setattr(contest._Contest, "_is_sound", lambda *_: False)
+    league = held(entries)
+    assert league.winner == 0 and league.weights == ()
+
+
 FLOW = recipe("flow").with_method("vgi")
 
 

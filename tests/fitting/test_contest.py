@@ -269,6 +269,14 @@ def test_what_is_said_and_reported(tmp_path: Path) -> None:
     assert "contest.json" in run.manifest["files"]
 
 
+def test_columns_of_levels_without_holes_are_not_scored(tmp_path: Path) -> None:
+    """Beside numbers with holes: no cell of theirs was hidden."""
+    frame = holes(normal(60, 0, 0.5), 0.2, 1).assign(kind=["u", "v"] * 30, sort=["a", "b", "c"] * 20)
+    league, run = fit(frame, tmp_path / "run")
+    assert len(league["candidates"]) > 1 and all(one["log_score"] is None for one in league["candidates"])
+    assert not run.impute(m=1)[0].isna().any().any()
+
+
 def test_nothing_is_said_of_numbers_where_there_are_none(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     group = rng.integers(4, size=200)
@@ -441,6 +449,15 @@ def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
     (first, ours), (second, theirs) = worse.entries
     worse.entries[:] = [(first, ours._replace(loglik=-torch.ones(300).double())), (second, theirs)]
     assert not worse._is_unlike(*worse.entries[0], worse.entries[0][1])
+    uneven = cells + 0.001 * torch.randn(300, 3, generator=torch.Generator().manual_seed(2)).double()
+    uneven[:, 1] += (
+        0.2  # and fills one column worse, the others better: it may not win, and so says nothing of the first
+    )
+    uneven[:, 2] -= 0.19
+    made = contest_of((bent, cells), (FULL, uneven))
+    (first, ours), (second, theirs) = made.entries
+    made.entries[:] = [(first, ours._replace(loglik=-torch.ones(300).double())), (second, theirs)]
+    assert contest.lags(theirs, ours) and made._is_sound(made.entries[0], ours)
 
 
 def test_each_model_of_a_weight_is_shown() -> None:

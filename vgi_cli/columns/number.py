@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, fields
 from functools import cached_property, reduce
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Annotated, Any, ClassVar, NamedTuple, final
 
 import numpy as np
-from pydantic import PositiveFloat
+from pydantic import Field, PositiveFloat
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import (
@@ -51,8 +51,16 @@ from vgi_cli.columns.lattice import (
 )
 from vgi_cli.columns.levelled import codes_with_zeros
 from vgi_cli.columns.notation import FORMS, LOOKED_AT, Notation, may_be_numbers, notation_of, readings
-from vgi_cli.columns.numerals import NUMERIC_SHARE, Bools, Floats, plain, write_numbers, write_significant
-from vgi_cli.columns.scale import LinearCodec, Scale, codec, fit_scale
+from vgi_cli.columns.numerals import (
+    NUMERIC_SHARE,
+    Bools,
+    Floats,
+    plain,
+    write_numbers,
+    write_powers,
+    write_significant,
+)
+from vgi_cli.columns.scale import LinearCodec, Scale, codec, decades, fit_scale
 from vgi_cli.columns.wording import (
     FAR_WARNED,
     MANY_WARNED,
@@ -141,6 +149,7 @@ class Number(ModelledColumn):
     decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
     digits      significant digits of all but a few values, for fills of a column without lattice
     notation    how its numbers are written, where they have more than digits; None: plainly
+    power       how its powers of ten are written, where most cells have one (`Spelling.power`)
 
     A column is dequantised when it is whole, when its resolution exceeds COARSE standard deviations, or when values
     repeat (`has_repeats`); then values that hold far more cells than their neighbours get room (see Spike).
@@ -164,6 +173,7 @@ class Number(ModelledColumn):
     decimals: int = 0
     digits: int = 17
     notation: Notation | None = None
+    power: Annotated[str, Field(pattern=r"^([eE]\+?[1-9])?$")] = ""
 
     def __post_init__(self) -> None:
         if self.ends[0] > self.ends[1] or list(self.levels) != sorted(set(self.levels)):
@@ -423,7 +433,7 @@ class Number(ModelledColumn):
 
     def _digits(self, codes: Floats, fewest: int | None) -> list[str]:
         texts = _spelled(self, codes, fewest)
-        if self.bounds and self.lattice is None and not self.whole:
+        if self.bounds and ((self.lattice is None and not self.whole) or self.power):
             least, most = self.ends
             shown = np.array([float(text) for text in texts])
             left = (shown < np.minimum(least, codes)) | (shown > np.maximum(most, codes))
@@ -594,6 +604,8 @@ def _dressed(column: Number | Constant, texts: list[str]) -> list[str]:
 def _spelled(column: Number | Constant, values: Floats, fewest: int | None) -> list[str]:
     """Texts of values that are at the column's resolution."""
     lattice, fewest = column.lattice, min(column.decimals if fewest is None else fewest, UNSPELLED)
+    if isinstance(column, Number) and column.power:
+        return write_powers(values, column.digits, column.power)
     if lattice is not None and 0 <= lattice.decimals <= UNSPELLED:
         texts = write_numbers(values, fewest=fewest, most=max(lattice.decimals, fewest))
         off = np.flatnonzero(lattice.snap(values) != values)  # a bound that is on no lattice
@@ -642,8 +654,9 @@ def inferred(
         broken = np.isfinite(numbers) & (numbers != np.rint(numbers))
         message = f"{_flag(cells, asked)}, but the column holds {example(cells, broken)}"
         raise InputError(message, f"`{kind_flag(cells.name, 'numeric')}`?")
-    integer = whole and asked.kind != "numeric"
     spelled = cells.spelling
+    power = "" if spelled is None or asked.kind == "integer" or cells.notation is not None else spelled.power
+    integer = whole and asked.kind != "numeric"
     fewest, digits = (0, 17) if spelled is None else (spelled.fewest, spelled.significant)
     lattice = None
     if integer or not whole:
@@ -680,7 +693,8 @@ def inferred(
     dequantise = lattice is not None and (integer or lattice.resolution > COARSE * linear.sd or has_repeats(values))
     if lattice is not None and spike is not None:
         dequantise = True
-    if lattice is None and not integer and (spike is not None or has_repeats(values)):
+    fine = decades(values, 0.0) is None  # what is small stays apart at the resolution that stands in for none
+    if lattice is None and not integer and (spike is not None or (fine and has_repeats(values))):
         lattice, dequantise = stand_in(linear.sd), True
     resolution = lattice.resolution if lattice is not None and dequantise else None
     spikes: tuple[Spike, ...] = ()
@@ -723,10 +737,11 @@ def inferred(
         levels=levels,
         gaps=gaps,
         scale=scale,
-        sd=linear.sd if spikes or levels or pile is not None else None,
+        sd=linear.sd if spikes or levels or pile is not None or scale.logs is not None else None,
         decimals=fewest,
-        digits=max(digits, 6),
+        digits=digits if power else max(digits, 6),
         notation=cells.notation,
+        power=power,
     )
 
 

@@ -61,12 +61,16 @@ class Spelling(NamedTuple):
     8.459999999999999, say nothing of the others.
 
     `most` is NO_DECIMALS or less; exponents count (`1.5e-3` has 4 decimals), and so do the zeros of `1.50`.
+
+    power  how powers of ten are written, where most cells have one: the letter, `+` where positive ones have a sign,
+           and the fewest digits (`E+2` of `1.50E-08` and `2.00E+06`); else empty
     """
 
     fewest: int
     most: int
     usual: int
     significant: int
+    power: str = ""
 
 
 def decimals_of(values: Floats, *, single: bool = False) -> int | None:
@@ -150,6 +154,17 @@ def _trim(text: str, most: int) -> str:
 def write_significant(values: Floats, digits: int) -> list[str]:
     """Spell values with `digits` significant digits, shortest form."""
     return [plain(float(f"{v:.{digits}g}")) for v in (values + 0.0).tolist()]
+
+
+def write_powers(values: Floats, digits: int, power: str) -> list[str]:
+    """Spell values with `digits` significant digits and a power of ten, written as `Spelling.power` says."""
+    letter, sign, width = power[0], "+" * ("+" in power), int(power[-1])
+    texts = []
+    for value in (values + 0.0).tolist():
+        body, exponent = f"{value:.{digits - 1}e}".split("e")
+        tens = int(exponent)
+        texts.append(f"{body}{letter}{'-' if tens < 0 else sign}{abs(tens):0{width}d}")
+    return texts
 
 
 def plain(value: float) -> str:

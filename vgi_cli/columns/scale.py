@@ -7,6 +7,7 @@ noise before `encode` and takes it away after `decode`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import NamedTuple, final
 
@@ -39,36 +40,57 @@ LARGE = 0.1
 COARSE, HELD = 0.25, 0.05
 """Mean width of the cells of a column, in standard deviations, and share of the values in the first or the last of
 them, from which on `linear` bends it too."""
+DECADES = 100.0
+"""How many times the smallest twentieth of positive values the largest twentieth is, at the least, where
+their logarithms are taken first: knots between which the map is all but straight cannot follow several decades."""
 PLACES = (np.arange(9) + 0.5) / 9 - 0.5
 """Where in its cell a value stands when encoded values are standardised."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Scale:
-    """State of a codec: u = (x - mean) / sd, then a monotone spline through knots (u, encoded value, slope) if any."""
+    """State of a codec: u = (x - mean) / sd, then a monotone spline through knots (u, encoded value, slope) if any.
+
+    logs  x stands for its logarithm between these two positive values, continued by straight lines; None: for itself
+    """
 
     mean: float
     sd: PositiveFloat
     knots: tuple[tuple[float, float, float], ...] = ()
+    logs: tuple[PositiveFloat, PositiveFloat] | None = None
+
+
+def _logarithm(x: Floats, ends: tuple[float, float]) -> Floats:
+    """log x between the ends, beyond them the tangents there."""
+    inner = np.clip(x, *ends)
+    return np.asarray(np.log(inner) + (x - inner) / inner)
+
+
+def _exponential(y: Floats, ends: tuple[float, float]) -> Floats:
+    """The inverse of `_logarithm`."""
+    inner = np.clip(y, *np.log(ends))
+    return np.asarray(np.exp(inner) * (1 + (y - inner)))
 
 
 class LinearCodec:
     """Standardisation: (x - mean) / sd. Every codec is a continuously differentiable bijection of the real line."""
 
     def __init__(self, scale: Scale) -> None:
-        self.mean, self.sd = scale.mean, scale.sd
+        self.mean, self.sd, self.logs = scale.mean, scale.sd, scale.logs
 
     def encode(self, x: Floats) -> Floats:
         """Encoded values of data values."""
-        return np.asarray((x - self.mean) / self.sd)
+        return np.asarray(((x if self.logs is None else _logarithm(x, self.logs)) - self.mean) / self.sd)
 
     def decode(self, z: Floats) -> Floats:
         """Data values of encoded values: the inverse of `encode`."""
-        return np.asarray(z * self.sd + self.mean)
+        values = np.asarray(z * self.sd + self.mean)
+        return values if self.logs is None else _exponential(values, self.logs)
 
     def log_det(self, z: Floats) -> Floats:
         """log |d encoded / d data| at encoded values z."""
-        return np.full_like(z, -np.log(self.sd))
+        slopes = np.full_like(z, -np.log(self.sd))
+        return slopes if self.logs is None else slopes - np.log(np.clip(self.decode(z), *self.logs))
 
 
 @final
@@ -147,7 +169,7 @@ def fit_scale(values: Floats, transform: Transform, resolution: float | None, sp
 
     transform   `linear` bends too where the cells are wide, COARSE on average, and one at an end holds much, HELD, or
                 a spike is at an end or LARGE: standardised, such a column stops at the outer edge of its last cell, and
-                fills have less there than it holds
+                fills have less there than it holds. Both take the logarithms of positive values over DECADES first
     resolution  width of the dequantisation noise, None where the column is not dequantised
     spikes      values that are spread wider
     """
@@ -158,15 +180,26 @@ def fit_scale(values: Floats, transform: Transform, resolution: float | None, sp
     own = [(spike.holds(values, step), bool(spike.holds(ends, step).any())) for spike in spikes]
     rooms = [rows for rows, last in own if last or rows.mean() >= LARGE]
     held = max(float((np.abs(values - end) <= 0.5 * step).mean()) for end in ends)
+    logs = None if spikes else decades(values, step)
+    if logs is not None:
+        below, above = (_logarithm(values + side * widths, logs) for side in (-0.5, 0.5))
+        values, widths = 0.5 * (below + above), above - below
     values = stretched(values, 0.5, spikes, step)
-    linear = _standard(values)
+    linear = replace(_standard(values), logs=logs)
     if transform == "linear" and not rooms and (held < HELD or widths.mean() < COARSE * linear.sd):
         return linear
     u, widths = (values - linear.mean) / linear.sd, widths / linear.sd
     cells = _Cells.of(u, widths) if widths.any() else None
     u_k, z_k, slope = knots = _normal_knots(u, cells, [_edges(u, widths, own) for own in rooms])
     centre, spread = _moments(NormalCodec(Scale(0.0, 1.0, _triples(*knots))), u, cells)
-    return Scale(linear.mean, linear.sd, _triples(u_k, (z_k - centre) / spread, slope / spread))
+    return Scale(linear.mean, linear.sd, _triples(u_k, (z_k - centre) / spread, slope / spread), logs)
+
+
+def decades(values: Floats, step: float) -> tuple[float, float] | None:
+    """The ends of positive values, half a step further, where they spread over DECADES; else None."""
+    low, high = float(values.min()) - 0.5 * step, float(values.max()) + 0.5 * step
+    few, most = np.quantile(values, [0.05, 0.95])
+    return (low, high) if low > 0 and most > DECADES * few else None
 
 
 def _standard(values: Floats) -> Scale:

@@ -55,7 +55,7 @@ def _bent(column: Column) -> Number | None:
     number = column.number if isinstance(column, Moment) else column
     if not isinstance(number, Number) or number.pile is not None or number.levels or number.scale is None:
         return None
-    return number if number.scale.knots else None
+    return number if number.scale.knots or number.scale.logs else None
 
 
 def _left(x: Floats) -> Floats:

@@ -394,6 +394,7 @@ def score(
 def _drawn(errors: Sequence[tuple[int, Tensor]], levels: Sequence[tuple[int, Tensor, Tensor]]) -> Drawn:
     """The draws of each column's cells, in one; a column of levels counts by what draws from it alone would score, as
     numbers do."""
+    levels = [part for part in levels if len(part[2])]
     cells = [*errors, *((i, part) for i, part, _ in levels)]
     columns = [torch.full((part.shape[1],), i) for i, part in cells]
     of = torch.cat(columns) if columns else torch.zeros(0, dtype=torch.int64)
@@ -403,7 +404,7 @@ def _drawn(errors: Sequence[tuple[int, Tensor]], levels: Sequence[tuple[int, Ten
     for i in every:
         weight[of == i] = 1 / (len(every) * int((of == i).sum()))
     for i in {i for i, *_ in levels}:
-        shares = torch.unique(truth[of[-len(truth) :] == i], return_counts=True)[1].double()
+        shares = torch.unique(truth[of[len(of) - len(truth) :] == i], return_counts=True)[1].double()
         differ = 1 - float((shares / shares.sum()).square().sum())
         weight[of == i] *= 2 / differ if differ > 0 else 0.0
     empty = torch.zeros(DRAWS, 0)
@@ -858,6 +859,8 @@ class _Contest:
             and self._can_be_recoded(own, candidate.recipe)
             for candidate, scores in league.entries
         ]
+        if not any(able):  # each has something against it, and the winner is the best of all
+            return league
         drawn = [scores.drawn for (_, scores), can in zip(league.entries, able, strict=True) if can]
         errors = torch.tensor([one.from_truth() for one in drawn])
         apart = torch.tensor([[one.apart(other) for other in drawn] for one in drawn])
@@ -898,8 +901,8 @@ class _Contest:
 
     def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
         """Whether held-out rows are described clearly worse than by a model of the same form under another transform
-        that fills cells about as well: draws then have another shape than the columns (the tail of incomes, say), which
-        hidden cells hardly show."""
+        that fills cells about as well, in every column: draws then have another shape than the columns (the tail of
+        incomes, say), which hidden cells hardly show."""
         numbers = len(self._rows.table.layout.continuous)
         most, own = (1 + FAR) * float(best.cells.mean()), candidate.recipe
         others = [
@@ -908,6 +911,7 @@ class _Contest:
             if one.recipe.table.transform != own.table.transform
             and form(one.recipe) == form(own)
             and float(other.cells.mean()) <= most
+            and not lags(other, best)
         ]
         if not others:
             return False

@@ -118,8 +118,11 @@ class Table(CellSource, ABC):
         lines = []
         if unmet := self._tokens.unmet():
             lines.append(f"no cell of {self.label} is {' or '.join(map(repr, unmet))}")
-            meant = {text: closest(text.partition("=")[0], self.names) for text in unmet if "=" in text}
-            lines[0] += "".join(f"; did you mean a token of column '{name}'?" for name in meant.values() if name)
+            for said in [text.partition("=")[0] for text in unmet if "=" in text[1:]]:
+                meant = closest(said, self.names)
+                lines[0] += (
+                    f"; did you mean a token of column '{meant}'?" if meant else f"; no column is called '{said}'"
+                )
         for name, tokens in self._own_tokens.items():
             if unmet := tokens.unmet():
                 lines.append(f"no cell of column '{name}' is {' or '.join(map(repr, unmet))}")

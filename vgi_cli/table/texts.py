@@ -75,7 +75,17 @@ def spelling(text: pa.Array, number: Bools) -> Spelling | None:
         exponents = [_exponent(cell) for cell in pc.filter(chosen, pa.array(raised)).to_pylist()]
         decimals[raised] = np.maximum(decimals[raised] - np.array(exponents, np.int64), 0)
     most, usual = min(int(decimals.max()), NO_DECIMALS), min(_most_but_few(decimals), NO_DECIMALS)
-    return Spelling(int(decimals.min()), most, usual, min(significant, 17))
+    power = _power(pc.filter(chosen, pa.array(raised)).to_pylist()) if raised.mean() > 0.5 else ""
+    return Spelling(int(decimals.min()), most, usual, min(significant, 17), power)
+
+
+def _power(cells: Sequence[str]) -> str:
+    """How these cells write their powers of ten (`Spelling.power`)."""
+    found = [match.groups() for cell in cells if (match := re.search(r"([eE])([+-]?)([0-9]+)$", cell))]
+    letters, signs, digits = zip(*found, strict=True)
+    letter = max("eE", key=letters.count)
+    plus = "+" in signs or "" not in signs
+    return f"{letter}{'+' * plus}{min(min(map(len, digits)), 9)}"
 
 
 def _most_but_few(counts: Ints) -> int:

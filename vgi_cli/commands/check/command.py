@@ -206,6 +206,8 @@ def _mcar(table: Table, schema: Schema, holes: Missingness, twins: Sequence[Redu
     if not holes.absent.any():
         return {**out, "why_not": "no modelled column has a hole"}
     if not any(absent[name] for name in names):
+        if any(isinstance(column, Number) and absent[column.name] for column in schema.encoded):
+            return {**out, "why_not": "the columns of numbers with holes are told by others, which it leaves out"}
         return {**out, "why_not": "no column of numbers has a hole; the test knows numbers only"}
     if len(names) < 2:
         return {**out, "why_not": "it compares columns of numbers, and there is one"}

@@ -35,8 +35,8 @@ def verdict(rejected: bool) -> str:
             "holes are then no fair sample; fits here need only that what is missing depends on what is observed"
         )
     return (
-        "nothing here speaks against cells missing completely at random; that does not show that they are (with few "
-        "rows the test sees little)"
+        "the means of the columns say nothing against cells missing completely at random; that does not show that they "
+        "are (with few rows the test sees little, and of levels it sees nothing)"
     )
 
 

@@ -147,7 +147,7 @@ class FittedLaw(Law):
         self.sd, self.steps = torch.ones(len(places)).double(), torch.zeros(len(places)).double()
         self.sd[self._numbers] = torch.tensor([scale.sd for scale in scales], dtype=torch.float64)
         self.steps[self._numbers] = torch.tensor([column.step for column in self._columns], dtype=torch.float64)
-        bent = any(scale.knots for scale in scales)
+        bent = any(scale.knots or scale.logs for scale in scales)
         centre = torch.tensor([scale.mean for scale in scales], dtype=torch.float64)
         self.centre = None if bent or self._levels else centre
         self.obstacle = _obstacle(self._model, self._columns, [encoded[i].name for i in self._levels])
@@ -235,7 +235,7 @@ def _obstacle(model: Model, columns: Sequence[Number], levels: Sequence[str]) ->
     if levels:
         return f"column '{levels[0]}' holds levels, so the law is no mixture of Gaussians"
     for column in columns:
-        if column.scale.knots:
+        if column.scale.knots or column.scale.logs:
             why = "is bent towards a normal distribution"
             return f"column '{column.name}' {why}, so the density is not Gaussian in data units"
     for column in columns:
