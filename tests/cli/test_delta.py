@@ -209,3 +209,11 @@ def test_twice_and_other_types_are_refused(run: vgi_cli.Run, tmp_path: Path) -> 
     vae = vgi_cli.fit(table(40), model="vae", set={"model.latents": 1}, epochs=1, out=tmp_path / "run", threads=1)
     with pytest.raises(vgi_cli.errors.UsageError, match=r"factors of odds need --sampler exact or trees or metropolis"):
         vae.impute(delta={"smoker": "yes:x2"})
+
+
+def test_a_shift_of_many_ranges_is_warned_of(run: vgi_cli.Run) -> None:
+    for shift, warned in (("+100", False), ("-1e6", True)):
+        said: list[str] = []
+        run.impute(m=1, delta={"weight": shift}, say=said.append)
+        lines = [line for line in said if "times the range of 'weight'" in line]
+        assert len(lines) == warned and all(line.startswith("warning: --delta weight=-1e6: ") for line in lines)

@@ -359,6 +359,8 @@ def test_a_column_that_does_not_apply_to_a_level_is_said(tmp_path: Path) -> None
         "apply there, the fills of these rows mean nothing (leave them out afterwards)"
     ]
     assert asked(tmp_path, [*hours[:2], "3.1", *hours[3:]], works) == []  # one has a cell
+    [line] = asked(tmp_path, hours, ["", *works[1:3], "", *works[4:]])
+    assert line.endswith("; in 2 rows with it 'works' is missing, and may be filled 'no' all the same")
     few = ["" if w == "no" or i % 3 else x for i, (w, x) in enumerate(zip(works, X, strict=True))]
     assert asked(tmp_path, few, works) == []  # hardly anybody has
 

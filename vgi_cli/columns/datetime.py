@@ -65,6 +65,7 @@ from vgi_cli.columns.wording import (
     missing_hint,
     others,
     typed,
+    unless_missing,
 )
 from vgi_cli.errors import InputError, UsageError
 
@@ -235,7 +236,7 @@ class Moment(ModelledColumn):
             Finding(
                 strange,
                 lambda what, _: f"column '{self.name}' holds {clock.what}s{written} in the fit but here {what}",
-                f"{missing_hint(cells, strange)}, or write it as in the fit: {low}" if strange.any() else "",
+                unless_missing(cells, strange, f"write it as in the fit: {low}") if strange.any() else "",
             ),
             Finding(
                 self.number.lost(values),

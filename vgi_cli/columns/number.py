@@ -71,6 +71,7 @@ from vgi_cli.columns.wording import (
     number_hint,
     token_hint,
     typed,
+    unless_missing,
 )
 from vgi_cli.errors import InputError, UsageError
 
@@ -507,7 +508,7 @@ class Number(ModelledColumn):
         """What to do about the cells that are no numbers here."""
         if self.notation is None:
             return number_hint(cells, which)
-        return f"write 1234.5 as in the fit, {self.notation.example}, or {missing_hint(cells, which)}"
+        return unless_missing(cells, which, f"write 1234.5 as in the fit, {self.notation.example}")
 
     def lost(self, values: Floats) -> Bools:
         """[n] which values are too far from the fitted ones to compute with."""

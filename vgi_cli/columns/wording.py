@@ -158,6 +158,14 @@ def missing_hint(cells: Cells, which: Bools) -> str:
     return tokens_hint(cells, different(cells, which))
 
 
+def unless_missing(cells: Cells, which: Bools, other: str) -> str:
+    """What to do where the cells mean missing, or else; the latter alone of most cells of a column and many texts,
+    which no token stands for."""
+    if which.sum() > 0.5 * (~cells.missing).sum() and len(different(cells, which)) > MOST_TOKENS:
+        return other
+    return f"{missing_hint(cells, which)}, or {other}"
+
+
 def tokens_hint(cells: Cells, tokens: Sequence[str]) -> str:
     """What to do where texts of the column mean missing: a flag for each; of many, or of numbers, for the first
     alone."""

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.deltas import Delta, read_deltas, shifted, unit_of
-from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Bools, Floats, plain
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable
@@ -27,6 +28,8 @@ from vgi_cli.table.shard import Shard
 
 RECORD = ".delta.json"
 """What the record is called, after the stem of the output."""
+FAR_SHIFT = 10.0
+"""Ranges of the fitted values from which on a shift is far."""
 ABLE = ("exact", "trees", "metropolis")
 """Samplers that can tell the probabilities of a cell's levels given the other cells of its row."""
 
@@ -112,6 +115,12 @@ class Deltas:
                 moved = f"{count.cells:,} fills moved by {delta.shift:+.6g}"
                 moved += f", {count.stopped:,} of them stopped by a bound" * (count.stopped > 0)
             reporter.say(f"--delta {delta.said}: {moved}")
+            column = self._schema.encoded[delta.column]
+            if delta.shift is not None and isinstance(column, Number) and not column.levels:
+                times = abs(delta.shift) / (column.high - column.low)
+                if times > FAR_SHIFT:
+                    seen = f"{plain(column.low)} to {plain(column.high)}"
+                    reporter.warn(f"--delta {delta.said}: {times:.3g} times the range of '{column.name}', {seen}")
 
     def plans(self) -> list[str]:
         """What would be done to the fills, a line for each."""

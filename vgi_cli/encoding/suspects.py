@@ -397,10 +397,16 @@ def _skipped(table: Table, schema: Schema) -> list[str]:
             ]
             if names:
                 have = "has" if len(names) == 1 else "have"
+                places = [j for j, one in enumerate(columns) if one.name in names]
+                unknown = int((np.isnan(codes) & observed[:, places].any(1)).sum())
+                against = (
+                    f"; in {unknown:,} row{'s' * (unknown > 1)} with {'it' if len(names) == 1 else 'one of them'} "
+                    f"'{column.name}' is missing, and may be filled '{level}' all the same"
+                )
                 lines.append(
                     f"{named('column', names)} {have} no cell in the {there.sum():,} rows where '{column.name}' is "
                     f"'{level}', and cells in most others: if {'it does' if len(names) == 1 else 'they do'} not apply "
-                    "there, the fills of these rows mean nothing (leave them out afterwards)"
+                    f"there, the fills of these rows mean nothing (leave them out afterwards){against * (unknown > 0)}"
                 )
     return capped(lines)
 
