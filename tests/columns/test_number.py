@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 
+import vgi_cli
 from tests.table.helpers import from_text
 from vgi_cli.columns.base import Encoding, Transform
 from vgi_cli.columns.number import Number
@@ -120,3 +124,46 @@ def test_a_column_with_powers_of_ten_is_filled_in_its_digits() -> None:
     assert asked.kind == "integer" and asked.spell(np.array([1234567.0]), 0) == ["1234567"]
     bounded = infer_schema(table, bounds={"y": "0:9999996"})[0].encoded[0]
     assert bounded.spell(np.array([9999995.0]), 0) == ["9999995"]
+
+
+def over_decades(text: str, n: int = 300) -> list[str]:
+    """Texts of log-normal values, the lowest quarter at a limit of detection of `text`."""
+    values = np.exp(np.random.default_rng(0).normal(1, 2.5, n))
+    return [text if value < float(text) else f"{value:.15g}" for value in values]
+
+
+def test_values_that_pile_up_are_seen_over_decades_too() -> None:
+    table = from_text("y,x\n" + "".join(f"{cell},{i % 7}\n" for i, cell in enumerate(over_decades("0.5"))))
+    column = infer_schema(table, encoding=Encoding("normal", "room"))[0].encoded[0]
+    assert isinstance(column, Number) and [spike.value for spike in column.spikes] == [0.5]
+    split = infer_schema(table, encoding=Encoding("normal", "split"))[0].encoded[0]
+    assert isinstance(split, Number) and split.pile == 0.5
+    assert column.deviation == pytest.approx(np.std([float(cell) for cell in over_decades("0.5")]))
+
+
+@pytest.mark.parametrize("transform", ["normal", "linear"])
+def test_pairs_along_a_line_are_not_torn_apart_by_logarithms(transform: Transform) -> None:
+    rng = np.random.default_rng(0)
+    a = np.exp(rng.normal(3, 2, 300))
+    b = np.abs(a + 0.005 * a.std() * rng.normal(size=300)) + 1e-3
+    table = from_text(
+        "a,b,c\n" + "".join(f"{x:.15g},{y:.15g},{z:.15g}\n" for x, y, z in zip(a, b, a[::-1], strict=True))
+    )
+    columns = infer_schema(table, encoding=Encoding(transform))[0].encoded
+    assert [column.scale.logs is None for column in columns if isinstance(column, Number)] == [True, True, False]
+    assert columns[2].deviation == pytest.approx(a.std())  # of the values, not of their logarithms
+
+
+def test_a_fill_with_a_power_of_ten_is_no_missing_token(tmp_path: Path) -> None:
+    """`1E-03` means missing, and 0.00103 would be written so."""
+    rng = np.random.default_rng(4)
+    cells = [f"{10**z:.0E}" if rng.random() > 0.3 else "" for z in rng.normal(-3, 0.4, 200)]
+    text = "y,x\n" + "".join(f"{cell},{z:.2f}\n" for cell, z in zip(cells, rng.normal(size=200), strict=True))
+    (tmp_path / "t.csv").write_text(text)
+    given: dict[str, Any] = {"columns": {"y": "numeric"}, "na_values": ["y=0.001"], "threads": 1}
+    run = vgi_cli.fit(tmp_path / "t.csv", model="mixture", set={"bootstrap": "none", "model.components": 1}, **given)
+    run.impute(m=2, out=tmp_path / "o.csv")
+    for draw in (1, 2):
+        filled = [line.split(",")[0] for line in (tmp_path / f"o.{draw}.csv").read_text().splitlines()[1:]]
+        fills = [new for old, new in zip(cells, filled, strict=True) if old == ""]
+        assert "1E-03" not in fills and all(len(fill) == 5 and fill[1:3] == "E-" for fill in fills)

@@ -190,6 +190,15 @@ def test_logarithms_are_taken_of_values_over_decades(name: str, transform: Trans
         assert abs(density.mean() - (law.logpdf(np.log(x)) - np.log(x)).mean()) < 0.05
     beyond = np.array([-1.0, 0.0, 0.5 * x.min(), 2 * x.max(), 1e3 * x.max()])
     np.testing.assert_allclose(map_.decode(map_.encode(beyond)), beyond, rtol=1e-9, atol=1e-9 * x.min())
+    below = -np.geomspace(1e-3 * x.min(), 1e3 * x.max(), 200)[::-1]  # what a new table may hold: not thousands away
+    z = map_.encode(below)
+    assert (np.diff(z) > 0).all() and z[0] > -10
+    np.testing.assert_allclose(map_.decode(z), below, rtol=1e-4)
+    h = 1e-4 * np.abs(below)
+    rise = map_.encode(below + h) - map_.encode(below - h)
+    told = (rise > 1e-9) & (np.abs(below + 3 * scale.logs[0]) > 2 * h)  # not by rounding, nor where the tangent ends
+    assert told.sum() > 50
+    np.testing.assert_allclose(map_.log_det(z)[told], np.log((rise / (2 * h))[told]), atol=1e-4)
     assert map_.decode(map_.encode(x.max()) + 1.0) < 20 * x.max()  # the tail beyond is straight, not exponential
 
 

@@ -29,11 +29,13 @@ Relations = Literal["keep", "ignore"]
 
 
 class Encoding(NamedTuple):
-    """How the columns of a table are encoded, and whether fills keep to what holds between columns in every row."""
+    """How the columns of a table are encoded, whether fills keep to what holds between columns in every row, and
+    whether logarithms are taken of values over decades."""
 
     transform: Transform = "linear"
     spikes: Spikes = "room"
     relations: Relations = "keep"
+    logs: bool = True
 
 
 Point = Literal["mean", "median", "mode"]

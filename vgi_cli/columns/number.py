@@ -146,7 +146,8 @@ class Number(ModelledColumn):
     levels      the values that alone can occur, smallest first: their numbers are modelled
     gaps        between which values no fill lies, smallest first (columns/lattice.py)
     scale       codec state (of the values with room for the spikes, of the levels' numbers; without those on the pile)
-    sd          standard deviation of the observed values where there are spikes, levels or a pile; else the scale's
+    sd          standard deviation of the observed values where there are spikes, levels, a pile or logarithms; else the
+                scale's
     decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
     digits      significant digits of all but a few values, for fills of a column without lattice
     notation    how its numbers are written, where they have more than digits; None: plainly
@@ -466,7 +467,7 @@ class Number(ModelledColumn):
         else:
             least = 1.0 if self.whole else 1e-5 * self.deviation
         size = np.abs(values)
-        shown = 10.0 ** (1 - self.digits) * size if self.lattice is None else np.spacing(size)
+        shown = 10.0 ** (1 - self.digits) * size if self.lattice is None or self.power else np.spacing(size)
         return np.asarray(np.maximum(least, np.maximum(shown, np.spacing(size))))
 
     def scores(self, draws: Floats, truth: Floats, ensemble: EnsembleScores) -> Scores:
@@ -690,13 +691,13 @@ def inferred(
         asked = asked._replace(bounds=None)
     if asked.bounds is not None:
         _refuse_outside(cells, asked.bounds)
-    linear = fit_scale(values, "linear", None)
+    linear = fit_scale(values, "linear", None, logs=False)
     dequantise = lattice is not None and (integer or lattice.resolution > COARSE * linear.sd or has_repeats(values))
     if lattice is not None and spike is not None:
         dequantise = True
-    fine = decades(values, 0.0) is None  # what is small stays apart at the resolution that stands in for none
-    if lattice is None and not integer and (spike is not None or (fine and has_repeats(values))):
-        lattice, dequantise = stand_in(linear.sd), True
+    if lattice is None and not integer and (spike is not None or has_repeats(values)):
+        over = decades(values, 0.0) is not None  # what is small has to stay apart
+        lattice, dequantise = stand_in(min(linear.sd, float(np.quantile(values, 0.05))) if over else linear.sd), True
     resolution = lattice.resolution if lattice is not None and dequantise else None
     spikes: tuple[Spike, ...] = ()
     pile: float | None = None
@@ -720,7 +721,7 @@ def inferred(
         off = [some[~lying_on(some, pile, resolution)] for some in (values, every)]
         values = off[0] if len(np.unique(off[0])) > 1 else off[1]
         spikes = find_spikes(values, resolution)
-    scale = fit_scale(values, asked.encoding.transform, resolution, spikes)
+    scale = fit_scale(values, asked.encoding.transform, resolution, spikes, logs=asked.encoding.logs)
     if levels:
         lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
         scale = fit_scale(numbers_of(values, levels), asked.encoding.transform, 1.0)

@@ -51,7 +51,7 @@ PLACES = (np.arange(9) + 0.5) / 9 - 0.5
 class Scale:
     """State of a codec: u = (x - mean) / sd, then a monotone spline through knots (u, encoded value, slope) if any.
 
-    logs  x stands for its logarithm between these two positive values, continued by straight lines; None: for itself
+    logs  x stands for its logarithm between these positive values, continued beyond (`_logarithm`); None: for itself
     """
 
     mean: float
@@ -60,16 +60,34 @@ class Scale:
     logs: tuple[PositiveFloat, PositiveFloat] | None = None
 
 
+FLOOR = 4.0
+"""Nats below the logarithm of the least value to which its tangent goes on."""
+
+
 def _logarithm(x: Floats, ends: tuple[float, float]) -> Floats:
-    """log x between the ends, beyond them the tangents there."""
-    inner = np.clip(x, *ends)
-    return np.asarray(np.log(inner) + (x - inner) / inner)
+    """log x between the ends, beyond them the tangents there; further below, where values are hardly positive any more
+    or negative (noise around zero in a new table), the logarithm again, of the distance in units of the upper end."""
+    low, high = ends
+    inner = np.clip(x, low, high)
+    start = low * (1 - FLOOR)
+    far = np.maximum(start - x, 0.0)
+    return np.asarray(np.log(inner) + (np.maximum(x, start) - inner) / inner - np.log1p(far / high))
 
 
 def _exponential(y: Floats, ends: tuple[float, float]) -> Floats:
     """The inverse of `_logarithm`."""
-    inner = np.clip(y, *np.log(ends))
-    return np.asarray(np.exp(inner) * (1 + (y - inner)))
+    low, high = ends
+    inner = np.clip(y, np.log(low), np.log(high))
+    start = np.log(low) - FLOOR
+    near = np.exp(inner) * (1 + (np.maximum(y, start) - inner))
+    return np.asarray(near - high * np.expm1(np.maximum(start - y, 0.0)))
+
+
+def _log_slope(x: Floats, ends: tuple[float, float]) -> Floats:
+    """log of the derivative of `_logarithm`."""
+    low, high = ends
+    far = low * (1 - FLOOR) - x
+    return np.asarray(np.where(far > 0, -np.log(high + np.maximum(far, 0.0)), -np.log(np.clip(x, low, high))))
 
 
 class LinearCodec:
@@ -90,7 +108,7 @@ class LinearCodec:
     def log_det(self, z: Floats) -> Floats:
         """log |d encoded / d data| at encoded values z."""
         slopes = np.full_like(z, -np.log(self.sd))
-        return slopes if self.logs is None else slopes - np.log(np.clip(self.decode(z), *self.logs))
+        return slopes if self.logs is None else slopes + _log_slope(self.decode(z), self.logs)
 
 
 @final
@@ -164,14 +182,23 @@ def codec(scale: Scale) -> LinearCodec:
     return NormalCodec(scale) if scale.knots else LinearCodec(scale)
 
 
-def fit_scale(values: Floats, transform: Transform, resolution: float | None, spikes: tuple[Spike, ...] = ()) -> Scale:
+def fit_scale(
+    values: Floats,
+    transform: Transform,
+    resolution: float | None,
+    spikes: tuple[Spike, ...] = (),
+    *,
+    logs: bool = True,
+) -> Scale:
     """The codec state for observed values [n] that are not all equal.
 
     transform   `linear` bends too where the cells are wide, COARSE on average, and one at an end holds much, HELD, or
                 a spike is at an end or LARGE: standardised, such a column stops at the outer edge of its last cell, and
-                fills have less there than it holds. Both take the logarithms of positive values over DECADES first
+                fills have less there than it holds. Both take the logarithms of positive values over DECADES
+                first, unless some pile up
     resolution  width of the dequantisation noise, None where the column is not dequantised
     spikes      values that are spread wider
+    logs        whether logarithms may be taken
     """
     if transform == "none":
         return Scale(0.0, 1.0)
@@ -180,19 +207,19 @@ def fit_scale(values: Floats, transform: Transform, resolution: float | None, sp
     own = [(spike.holds(values, step), bool(spike.holds(ends, step).any())) for spike in spikes]
     rooms = [rows for rows, last in own if last or rows.mean() >= LARGE]
     held = max(float((np.abs(values - end) <= 0.5 * step).mean()) for end in ends)
-    logs = None if spikes else decades(values, step)
-    if logs is not None:
-        below, above = (_logarithm(values + side * widths, logs) for side in (-0.5, 0.5))
+    over = decades(values, step) if logs and not spikes else None
+    if over is not None:
+        below, above = (_logarithm(values + side * widths, over) for side in (-0.5, 0.5))
         values, widths = 0.5 * (below + above), above - below
     values = stretched(values, 0.5, spikes, step)
-    linear = replace(_standard(values), logs=logs)
+    linear = replace(_standard(values), logs=over)
     if transform == "linear" and not rooms and (held < HELD or widths.mean() < COARSE * linear.sd):
         return linear
     u, widths = (values - linear.mean) / linear.sd, widths / linear.sd
     cells = _Cells.of(u, widths) if widths.any() else None
     u_k, z_k, slope = knots = _normal_knots(u, cells, [_edges(u, widths, own) for own in rooms])
     centre, spread = _moments(NormalCodec(Scale(0.0, 1.0, _triples(*knots))), u, cells)
-    return Scale(linear.mean, linear.sd, _triples(u_k, (z_k - centre) / spread, slope / spread), logs)
+    return Scale(linear.mean, linear.sd, _triples(u_k, (z_k - centre) / spread, slope / spread), over)
 
 
 def decades(values: Floats, step: float) -> tuple[float, float] | None:

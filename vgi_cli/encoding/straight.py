@@ -28,13 +28,17 @@ ROWS, MOST = 2_000, 100
 """Rows by which that is decided, evenly spread, and columns up to which it is asked."""
 
 
-def torn(table: Table, columns: Sequence[Column], rows: Bools | None) -> list[int]:
+def torn(table: Table, columns: Sequence[Column], rows: Bools | None, *, logs: bool = False) -> list[int]:
     """The places of columns, bent to normal, that are nearer to a line with another one if neither is bent.
 
     rows  [N] which rows decide; None: all
+    logs  only those of which logarithms are taken, whatever the others are
     """
-    numbers = [(i, one) for i, column in enumerate(columns) if (one := _bent(column)) is not None]
-    if not 1 < len(numbers) <= MOST:
+    numbers = [(i, one) for i, column in enumerate(columns) if (one := _all_numbers(column)) is not None]
+    able = np.array([bool(one.scale.logs or (one.scale.knots and not logs)) for _, one in numbers], bool)
+    if not logs:
+        numbers, able = [one for one, bent in zip(numbers, able, strict=True) if bent], able[able]
+    if not 1 < len(numbers) <= MOST or not able.any():
         return []
     every = np.arange(table.N) if rows is None else np.flatnonzero(rows)
     some = every[np.linspace(0, len(every) - 1, min(len(every), ROWS)).astype(int)] if len(every) else every
@@ -47,15 +51,15 @@ def torn(table: Table, columns: Sequence[Column], rows: Bools | None) -> list[in
     left, left_bent = _left(straight), _left(bent)
     pairs = (left <= CLOSE) & (left_bent > WORSE * left)
     np.fill_diagonal(pairs, False)
-    return [numbers[j][0] for j in np.flatnonzero(pairs.any(0)).tolist()]
+    return [numbers[j][0] for j in np.flatnonzero(pairs.any(0) & able).tolist()]
 
 
-def _bent(column: Column) -> Number | None:
-    """The numbers of a column that is bent, all of it."""
+def _all_numbers(column: Column) -> Number | None:
+    """The numbers of a column that is encoded as numbers, all of it."""
     number = column.number if isinstance(column, Moment) else column
     if not isinstance(number, Number) or number.pile is not None or number.levels or number.scale is None:
         return None
-    return number if number.scale.knots or number.scale.logs else None
+    return number
 
 
 def _left(x: Floats) -> Floats:

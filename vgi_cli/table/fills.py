@@ -152,7 +152,10 @@ def _is_token(
     """[..] whether codes [..] stand for a missing cell once they are written."""
     if isinstance(column, Number):
         held = in_precision(column, codes, precision)
-        return np.asarray(np.any([some.in_numbers(each) for some in tokens for each in (codes, held)], 0))
+        read = [codes, held]
+        if column.power:  # few digits, which may be those of a token where the value is not
+            read.append(np.array([float(text) for text in column.spell(codes.ravel(), None)]).reshape(codes.shape))
+        return np.asarray(np.any([some.in_numbers(each) for some in tokens for each in read], 0))
     texts = pa.array(column.spell(codes.ravel(), None), pa.large_string())
     return np.asarray(np.any([some.in_texts(texts).reshape(codes.shape) for some in tokens], 0))
 

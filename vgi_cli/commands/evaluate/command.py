@@ -331,6 +331,10 @@ def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[st
     draws = torch.from_numpy(np.asarray(done.draws))
     scores = score_imputations(draws, true[drawn], hidden[drawn], columns, sd)
     alone = _alone(asked, true[drawn], hidden[drawn])
+    if len(drawn) * len(columns) > ALONE_CELLS:
+        notes.append(
+            f"draws from the columns alone are scored in {ALONE_CELLS // len(columns):,} of these rows, a random choice"
+        )
     included = parameter_uncertainty(fitted, done.sampler, draws_of.uncertainty)
     sampler = {"name": done.sampler, "parameter_uncertainty": included, **done.diagnostics}
     return None if scores is None else imputation_part(scores, alone), sampler, notes

@@ -145,7 +145,8 @@ class FittedLaw(Law):
         self._codecs = [column.codec for column in self._columns]
         scales = [column.scale for column in self._columns]
         self.sd, self.steps = torch.ones(len(places)).double(), torch.zeros(len(places)).double()
-        self.sd[self._numbers] = torch.tensor([scale.sd for scale in scales], dtype=torch.float64)
+        sd = [column.scale.sd if column.scale.logs is None else column.deviation for column in self._columns]
+        self.sd[self._numbers] = torch.tensor(sd, dtype=torch.float64)
         self.steps[self._numbers] = torch.tensor([column.step for column in self._columns], dtype=torch.float64)
         bent = any(scale.knots or scale.logs for scale in scales)
         centre = torch.tensor([scale.mean for scale in scales], dtype=torch.float64)
@@ -236,7 +237,7 @@ def _obstacle(model: Model, columns: Sequence[Number], levels: Sequence[str]) ->
         return f"column '{levels[0]}' holds levels, so the law is no mixture of Gaussians"
     for column in columns:
         if column.scale.knots or column.scale.logs:
-            why = "is bent towards a normal distribution"
+            why = "is modelled by its logarithm" if column.scale.logs else "is bent towards a normal distribution"
             return f"column '{column.name}' {why}, so the density is not Gaussian in data units"
     for column in columns:
         if column.step:
