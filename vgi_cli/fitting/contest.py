@@ -394,7 +394,6 @@ def score(
 def _drawn(errors: Sequence[tuple[int, Tensor]], levels: Sequence[tuple[int, Tensor, Tensor]]) -> Drawn:
     """The draws of each column's cells, in one; a column of levels counts by what draws from it alone would score, as
     numbers do."""
-    levels = [part for part in levels if len(part[2])]
     cells = [*errors, *((i, part) for i, part, _ in levels)]
     columns = [torch.full((part.shape[1],), i) for i, part in cells]
     of = torch.cat(columns) if columns else torch.zeros(0, dtype=torch.int64)
