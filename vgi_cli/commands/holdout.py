@@ -147,8 +147,8 @@ def score(fitted: FittedTable, table: Table, trial: Table, work: Work) -> dict[s
     truth = torch.from_numpy(np.stack([column.true_codes(table.column(column.name)) for column in columns], 1))[rows]
     sd = torch.tensor([column.deviation for column in columns])
     cells = torch.from_numpy(hidden)[rows]
-    observed = [codes[~codes.isnan()] for codes in (torch.tensor(c.codes(trial.column(c.name))) for c in columns)]
-    alone = draws_alone(observed, cells, stream(fitted.recipe.seed, "holdout/alone"))
+    codes = [torch.tensor(column.codes(trial.column(column.name))) for column in columns]
+    alone = draws_alone(codes, cells, stream(fitted.recipe.seed, "holdout/alone"))
     own, marginal = (score_imputations(each, truth, cells, columns, sd) for each in (draws, alone))
     if own is None or marginal is None:
         return None

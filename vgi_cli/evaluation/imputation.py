@@ -137,15 +137,15 @@ def score_imputations(
     return ImputationScores(scores, _means(list(scores.values())), kinds, distance)
 
 
-def draws_alone(observed: Sequence[Tensor], cells: Tensor, generator: torch.Generator) -> Tensor:
+def draws_alone(codes: Sequence[Tensor], cells: Tensor, generator: torch.Generator) -> Tensor:
     """[19, R, columns] draws for the hidden cells [R, columns] from the observed cells of their columns alone (codes
-    [n] of each), NaN elsewhere and where nothing is observed: what no other column was asked for."""
+    [N] of each, NaN where missing), NaN elsewhere and where nothing is observed: what no other column was asked for."""
     draws = torch.full((COVERAGE_DRAWS, *cells.shape), torch.nan, dtype=torch.float64)
-    for c, codes in enumerate(observed):
-        where = cells[:, c]
-        if len(codes):
-            picked = torch.randint(len(codes), (COVERAGE_DRAWS, int(where.sum())), generator=generator)
-            draws[:, where, c] = codes[picked].double()
+    for c, own in enumerate(codes):
+        observed, where = own[~own.isnan()], cells[:, c]
+        if len(observed):
+            picked = torch.randint(len(observed), (COVERAGE_DRAWS, int(where.sum())), generator=generator)
+            draws[:, where, c] = observed[picked].double()
     return draws
 
 

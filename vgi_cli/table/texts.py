@@ -71,11 +71,13 @@ def spelling(text: pa.Array, number: Bools) -> Spelling | None:
     decimals = np.where(point < 0, 0, length - point - 1)
     signs = pc.match_substring_regex(bodies, r"^[+-]").to_numpy(zero_copy_only=False)
     significant = _most_but_few(length - (point >= 0) - signs)
+    power = ""
     if raised.any():
-        exponents = [_exponent(cell) for cell in pc.filter(chosen, pa.array(raised)).to_pylist()]
+        cells = pc.filter(chosen, pa.array(raised)).to_pylist()
+        power = _power(cells) if raised.mean() > 0.5 else ""
+        exponents = [_exponent(cell) for cell in cells]
         decimals[raised] = np.maximum(decimals[raised] - np.array(exponents, np.int64), 0)
     most, usual = min(int(decimals.max()), NO_DECIMALS), min(_most_but_few(decimals), NO_DECIMALS)
-    power = _power(pc.filter(chosen, pa.array(raised)).to_pylist()) if raised.mean() > 0.5 else ""
     return Spelling(int(decimals.min()), most, usual, min(significant, 17), power)
 
 

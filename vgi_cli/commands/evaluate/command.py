@@ -330,29 +330,25 @@ def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[st
         reporter.say(f"{notes[-1]}; --rows all scores every row")
     draws = torch.from_numpy(np.asarray(done.draws))
     scores = score_imputations(draws, true[drawn], hidden[drawn], columns, sd)
-    alone = _alone(asked, true[drawn], hidden[drawn])
-    if len(drawn) * len(columns) > ALONE_CELLS:
-        notes.append(
-            f"draws from the columns alone are scored in {ALONE_CELLS // len(columns):,} of these rows, a random choice"
-        )
+    alone, told = _alone(asked, true[drawn], hidden[drawn])
+    notes += told
     included = parameter_uncertainty(fitted, done.sampler, draws_of.uncertainty)
     sampler = {"name": done.sampler, "parameter_uncertainty": included, **done.diagnostics}
     return None if scores is None else imputation_part(scores, alone), sampler, notes
 
 
-def _alone(asked: _Asked, true: Tensor, hidden: Tensor) -> ImputationScores | None:
-    """The scores of draws from what the table has of each column, for the same cells [R, columns], of many rows some;
-    None where it has nothing of any."""
-    columns = asked.fitted.schema.encoded
+def _alone(asked: _Asked, true: Tensor, hidden: Tensor) -> tuple[ImputationScores | None, list[str]]:
+    """The scores of draws from what the table has of each column, for the same cells [R, columns], of many rows some,
+    which a note says; None where it has nothing of any."""
+    columns, notes = asked.fitted.schema.encoded, []
     generator = stream(seed_of(asked.fitted, asked.request), "evaluate/alone")
     if hidden.numel() > ALONE_CELLS:
         some = torch.randperm(len(hidden), generator=generator)[: max(1, ALONE_CELLS // hidden.shape[1])]
         true, hidden = true[some], hidden[some]
-    codes = (torch.tensor(column.codes(asked.table.column(column.name))) for column in columns)
-    observed = [own[~own.isnan()] for own in codes]
-    there = hidden & torch.tensor([len(own) > 0 for own in observed])
-    draws = draws_alone(observed, there, generator)
-    return score_imputations(draws, true, there, columns, asked.sd)
+        notes = [f"draws from the columns alone are scored in {len(some):,} of these rows, a random choice"]
+    codes = [torch.tensor(column.codes(asked.table.column(column.name))) for column in columns]
+    draws = draws_alone(codes, hidden, generator)
+    return score_imputations(draws, true, hidden & ~draws[0].isnan(), columns, asked.sd), notes
 
 
 def _wanted_rows(asked: _Asked) -> int:
