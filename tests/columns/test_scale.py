@@ -179,7 +179,7 @@ def test_logarithms_are_taken_of_values_over_decades(name: str, transform: Trans
     x = SAMPLES[name]
     scale = fit_scale(x, transform, RESOLUTION.get(name))
     half = 0.5 * RESOLUTION.get(name, 0.0)
-    assert scale.logs == (x.min() - half, x.max() + half)
+    assert scale.logs == (max(x.min() / 4, half), x.max() + half)
     map_ = codec(scale)
     z = map_.encode(x)
     assert abs(z.mean()) < 0.02 and abs(z.std() - 1) < 0.02
@@ -193,7 +193,7 @@ def test_logarithms_are_taken_of_values_over_decades(name: str, transform: Trans
     below = -np.geomspace(1e-3 * x.min(), 1e3 * x.max(), 200)[::-1]  # what a new table may hold: not thousands away
     z = map_.encode(below)
     assert (np.diff(z) > 0).all() and z[0] > -10
-    np.testing.assert_allclose(map_.decode(z), below, rtol=1e-4)
+    np.testing.assert_allclose(map_.decode(z), below, rtol=1e-4, atol=1e-4 * scale.logs[0])
     h = 1e-4 * np.abs(below)
     rise = map_.encode(below + h) - map_.encode(below - h)
     told = (rise > 1e-9) & (np.abs(below + 3 * scale.logs[0]) > 2 * h)  # not by rounding, nor where the tangent ends
@@ -206,11 +206,22 @@ def test_logarithms_are_taken_of_values_over_decades(name: str, transform: Trans
     "values",
     [
         np.exp(rng.normal(0, 1, 500)),  # 27 times
-        np.append(np.exp(rng.normal(0, 4, 500)), 0.0),
+        np.append(np.exp(rng.normal(0, 4, 500)), -1.0),
         -np.exp(rng.normal(0, 4, 500)),
         np.rint(np.exp(rng.normal(1, 3, 500))),
     ],
-    ids=["one decade", "a zero", "negative", "whole numbers with zeros"],
+    ids=["one decade", "one below zero", "negative", "whole numbers with zeros"],
 )
 def test_logarithms_are_taken_of_no_others(values: np.ndarray) -> None:
     assert fit_scale(values, "normal", None).logs is None
+
+
+@pytest.mark.parametrize("transform", ["normal", "linear"])
+def test_a_few_zeros_are_below_the_least_positive_value(transform: Transform) -> None:
+    """They are no reason to take values over decades as they are."""
+    x = np.append(np.rint(np.exp(np.random.default_rng(7).normal(9, 2, 500))), [0.0, 0.0, 0.0])
+    scale = fit_scale(x, transform, 1.0)
+    assert scale.logs == (max(x[x > 0].min() / 4, 0.5), x.max() + 0.5)
+    z = codec(scale).encode(x)
+    assert -8 < z[-1] < z[:-3].min() and abs(np.median(z)) < 0.1
+    np.testing.assert_allclose(codec(scale).decode(z), x, rtol=1e-9, atol=1e-9)

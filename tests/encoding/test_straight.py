@@ -37,11 +37,26 @@ def test_a_close_pair_is_left_as_it_is() -> None:
     [
         frame(150.0),  # no line
         frame(5.0, 25),  # few rows
-        frame(5.0).assign(second=lambda f: np.exp(f["first"] / 100)),  # bent, they are one line: straight, none
+        frame(5.0).assign(second=lambda f: np.exp(f["first"] / 200)),  # bent, they are one line: straight, none
     ],
 )
 def test_others_are_bent(table: pd.DataFrame) -> None:
     assert straight_in(table) == []
+
+
+def test_logarithms_stay_where_these_are_what_is_close() -> None:
+    """Ends of an interval over six decades that are a fifth apart: as they are, no line; as logarithms, one."""
+    rng = np.random.default_rng(4)
+    low = np.exp(3 * rng.normal(size=400))
+    table = pd.DataFrame(
+        {"low": low, "high": low * np.exp(0.2 + 0.03 * rng.normal(size=400)), "own": rng.gamma(2, 3, 400)}
+    )
+    table = table.mask(rng.random((400, 3)) < 0.3)
+    for encoding in (BENT, Encoding("linear")):
+        schema = infer_schema(from_frame(table), encoding=encoding)[0]
+        scales = {column.name: column.scale for column in schema.encoded}  # type: ignore[attr-defined]
+        assert all(scales[name].logs and not scales[name].knots for name in ("low", "high"))
+        assert bool(scales["own"].knots) == (encoding == BENT)
 
 
 def test_what_is_as_close_once_it_is_bent_is_bent() -> None:

@@ -590,14 +590,21 @@ def candidates(whats: tuple[What, ...], texts: list[str]) -> Iterator[tuple[What
                 yield what, format
 
 
-def periods_in(texts: Sequence[str]) -> tuple[Tick, Ints] | None:
-    """Texts as months, quarters or weeks of one format, each another one: what they count, and the ticks; None where
-    they are none."""
+class Periods(NamedTuple):
+    """Months, quarters or weeks: their format, what they count, and the ticks."""
+
+    format: str
+    unit: Tick
+    ticks: Ints
+
+
+def periods_in(texts: Sequence[str]) -> Periods | None:
+    """Texts as periods of one format, each another one; None where they are none."""
     for format in _PERIODS:
         if all(_compiled(format).match(text.strip()) for text in texts):
             reading = _read(Said([text.strip() for text in texts]), "date", format, None)
             if reading.matched.all() and len(np.unique(reading.ticks)) == len(texts):
-                return reading.unit, reading.ticks
+                return Periods(format, reading.unit, reading.ticks)
     return None
 
 

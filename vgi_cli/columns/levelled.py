@@ -16,10 +16,12 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Cells, EnsembleScores, Finding, ModelledColumn, Point, Request, Scores
+from vgi_cli.columns.clock import periods_in
 from vgi_cli.columns.lattice import MOST_LEVELS
 from vgi_cli.columns.level_scores import level_scores
 from vgi_cli.columns.numerals import EXACT, NUMBER, NUMERIC_SHARE, Bools, Floats, plain
-from vgi_cli.columns.wording import example, missing_hint
+from vgi_cli.columns.periods import PERIODS
+from vgi_cli.columns.wording import example, kind_flag, missing_hint
 from vgi_cli.errors import InputError
 
 SENTENCE = 3
@@ -308,14 +310,14 @@ class Levelled(ModelledColumn):
                 f"column '{self.name}' has {'a level' if levels == 1 else 'levels'} that the fit has not seen: {what}"
             )
 
-        return [
-            Finding(
-                which,
-                words,
-                f"`{flag.format('missing')}` fills such cells, `{flag.format('carry')}` leaves them as they are",
-                unseen={text: count for text, count in zip(texts, counts, strict=False) if count},
-            )
-        ]
+        strange = {text: count for text, count in zip(texts, counts, strict=False) if count}
+        hint = f"`{flag.format('missing')}` fills such cells, `{flag.format('carry')}` leaves them as they are"
+        periods = periods_in([*self.texts, *map(str, strange)])
+        if periods is not None and not self.ordered:
+            kind = f"date:{periods.format}"
+            said = f"columns={{{self.name!r}: {kind!r}}}" if cells.in_memory else kind_flag(self.name, kind)
+            hint += f"; a fit with `{said}` takes every {PERIODS[periods.unit]}"
+        return [Finding(which, words, hint, unseen=strange)]
 
     def unseen(self, cells: Cells) -> Bools:
         """[N] which cells are observed and none of the levels."""

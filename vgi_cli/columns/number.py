@@ -55,6 +55,7 @@ from vgi_cli.columns.numerals import (
     NUMERIC_SHARE,
     Bools,
     Floats,
+    at_digits,
     plain,
     write_numbers,
     write_powers,
@@ -423,7 +424,8 @@ class Number(ModelledColumn):
         return np.where(inside, np.clip(snapped, least, most), snapped)
 
     def held(self, codes: Floats) -> Floats:
-        return codes if self.lattice is not None and self.lattice.stand_in and not self.levels else self.snap(codes)
+        codes = codes if self.lattice is not None and self.lattice.stand_in and not self.levels else self.snap(codes)
+        return at_digits(codes, self.digits) if self.power else codes
 
     def point(self, draws: Floats, how: Point) -> Floats:
         """The mean is added up draw by draw, so that it does not depend on how many rows there are. Few draws of

@@ -22,6 +22,9 @@ SINGLE_LIMIT = 2.0**24
 NO_DECIMALS = 400
 """Beyond the decimals of any float64: stands for `not a decimal fraction`."""
 
+TINY = 1e-290
+"""Smaller values are not rounded to digits: what they would be divided by is hardly a float64 number."""
+
 
 class Numbers(NamedTuple):
     """The cells of one column read as numbers.
@@ -154,6 +157,15 @@ def _trim(text: str, most: int) -> str:
 def write_significant(values: Floats, digits: int) -> list[str]:
     """Spell values with `digits` significant digits, shortest form."""
     return [plain(float(f"{v:.{digits}g}")) for v in (values + 0.0).tolist()]
+
+
+def at_digits(values: Floats, digits: int) -> Floats:
+    """The nearest values with so many significant digits; those smaller than TINY as they are."""
+    size = np.abs(values)
+    exact = ~(size > TINY) | ~np.isfinite(size)
+    places = digits - 1 - np.floor(np.log10(np.where(exact, 1.0, size)))
+    up, down = 10.0 ** np.clip(places, 0, None), 10.0 ** np.clip(-places, 0, None)
+    return np.where(exact, values, np.rint(values * up / down) / up * down)
 
 
 def write_powers(values: Floats, digits: int, power: str) -> list[str]:

@@ -22,6 +22,7 @@ class Order:
     shift      of numbers 0; of moments how much later the origin of `high` is than that of `low`
     spread     of how far they are apart: the standard deviation, or the range of the middle half where that is less
     small      the small ones of the distances that were seen, evenly spread, ascending
+    ratio      whether distances are those of the logarithms: of two columns of positive values over decades
     """
 
     low: str
@@ -29,6 +30,7 @@ class Order:
     spread: PositiveFloat
     small: tuple[NonNegativeFloat, ...]
     shift: float = 0.0
+    ratio: bool = False
 
     def __post_init__(self) -> None:
         if self.low == self.high or len(self.small) != SMALL or list(self.small) != sorted(self.small):

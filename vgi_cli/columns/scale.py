@@ -43,6 +43,9 @@ them, from which on `linear` bends it too."""
 DECADES = 100.0
 """How many times the smallest twentieth of positive values the largest twentieth is, at the least, where
 their logarithms are taken first: knots between which the map is all but straight cannot follow several decades."""
+BELOW = 4.0
+"""Which part of the least value one may be for its logarithm to be taken still: columns that go together by their ratio
+do so below what was seen of one of them. Above the greatest one fills would come out too large on average."""
 PLACES = (np.arange(9) + 0.5) / 9 - 0.5
 """Where in its cell a value stands when encoded values are standardised."""
 
@@ -223,10 +226,14 @@ def fit_scale(
 
 
 def decades(values: Floats, step: float) -> tuple[float, float] | None:
-    """The ends of positive values, half a step further, where they spread over DECADES; else None."""
-    low, high = float(values.min()) - 0.5 * step, float(values.max()) + 0.5 * step
+    """Between which positive values logarithms are taken, where values spread over DECADES; else None: from the least
+    positive one divided by BELOW, or half a step, to half a step above the greatest. A few zeros lie below."""
     few, most = np.quantile(values, [0.05, 0.95])
-    return (low, high) if low > 0 and most > DECADES * few else None
+    if few <= 0.5 * step or most <= DECADES * few:
+        return None
+    low = max(float(values[values > 0.5 * step].min()) / BELOW, 0.5 * step, np.finfo(float).tiny)
+    tangent = low * (1 - FLOOR) + 0.5 * step
+    return (low, float(values.max()) + 0.5 * step) if values.min() >= min(tangent, 0.0) else None
 
 
 def _standard(values: Floats) -> Scale:

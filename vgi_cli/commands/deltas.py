@@ -16,6 +16,8 @@ from vgi_cli.columns.deltas import Delta, read_deltas, shifted, unit_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, plain
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import SHOWN
+from vgi_cli.encoding.redundant import relation_words
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.rows import Rows
@@ -121,6 +123,17 @@ class Deltas:
                 if times > FAR_SHIFT:
                     seen = f"{plain(column.low)} to {plain(column.high)}"
                     reporter.warn(f"--delta {delta.said}: {times:.3g} times the range of '{column.name}', {seen}")
+        for line in self._left_out():
+            reporter.warn(line)
+
+    def _left_out(self) -> list[str]:
+        """A line on the relations and orders that fills do not keep to, since a column of theirs is moved; and none
+        where there are none."""
+        moved = self.columns
+        words = [relation_words(one, self._schema) for one in self._schema.relations if moved & set(one.names)]
+        words += [one.words() for one in self._schema.orders if moved & {one.low, one.high}]
+        more = [f"and {len(words) - SHOWN} more"] if len(words) > SHOWN else []
+        return [f"with --delta fills do not keep to {'; '.join([*words[:SHOWN], *more])}"] if words else []
 
     def plans(self) -> list[str]:
         """What would be done to the fills, a line for each."""
@@ -131,7 +144,7 @@ class Deltas:
                 out.append(f"odds of '{_level(delta, column)}' in '{column.name}' times {delta.factor:g}")
                 continue
             out.append(f"fills of '{column.name}' by {delta.shift:+.6g} {unit_of(column)}".rstrip())
-        return out
+        return [*out, *self._left_out()]
 
     def record(self) -> list[dict[str, Any]]:
         """What the record says of each."""

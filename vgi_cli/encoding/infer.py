@@ -110,8 +110,8 @@ def infer_schema(
 
     for i in _too_many_piles(table, columns):
         anew(i, spikes="room")
-    for i in torn(table, columns, rows, logs=transform != "normal") if transform != "none" else ():
-        anew(i, transform="linear", logs=False)
+    for i, logs in torn(table, columns, rows, logs=transform != "normal") if transform != "none" else ():
+        anew(i, transform="linear", logs=logs)
     schema = Schema(tuple(columns), transform)
     for name, flag in flags.items():
         varies = rows is None or not isinstance(schema.columns[table.place(name)], Constant | Empty)

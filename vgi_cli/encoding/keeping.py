@@ -67,6 +67,10 @@ def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Sche
     its digits go. Exact relations come before rounded ones, and of these the finer ones first. A row whose cells cannot
     go together within the limits of the columns stays as it was drawn.
     """
+    for j, column in enumerate(schema.encoded):
+        number = as_number(column)
+        if number is not None and number.power:  # as they will be written, so that others are computed from that
+            draws[:, missing[:, j], j] = column.held(draws[:, missing[:, j], j])
     apart = _kept(draws, observed, missing, schema, but)
     if schema.orders:
         bands = [one for one in schema.relations if one.how == "bands" and not set(one.names) & set(but)]
@@ -224,7 +228,7 @@ def _settle(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells
     rows = np.flatnonzero((~known[:, cells.places]).any(1))
     free = ~known[np.ix_(rows, cells.places)]
     before = _values(draws, observed, missing, rows, cells.places)
-    values, done, order = before.copy(), np.zeros(before.shape[:2], bool), _order(cells)
+    values, done, order = before.copy(), np.zeros(before.shape[:2], bool), _order(cells, by_range=True)
     for place in order:
         value, able = _computed(cells, place, values)
         moved = free[:, place] & ~done & able
@@ -264,16 +268,27 @@ def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[_Cell
     return apart
 
 
-def _order(cells: _Cells) -> list[int]:
+def _order(cells: _Cells, *, by_range: bool = False) -> list[int]:
     """The places of a relation in the order in which their cells are asked to take what is left: what is rounded, or
-    a product, before all others; of a sum those that vary most, of a product those with the finest digits."""
+    a product, before all others; of a sum those that vary most, of a product those with the finest digits, or
+    `by_range` those whose greatest value is most times the least: another one would be far from all of its own."""
     places, columns = range(len(cells.places)), cells.columns
     if cells.relation.coded:
         return list(places)
+    if cells.relation.how == "product" and by_range:
+        return sorted(places, key=lambda place: (place > 0, -_times(columns[place], cells.relation.weights[place])))
     if cells.relation.how == "product":
         return sorted(places, key=lambda place: (place > 0, half_digit(columns[place]) / columns[place].deviation))
     shares = [abs(weight) * column.deviation for weight, column in zip(cells.relation.weights, columns, strict=True)]
     return sorted(places, key=lambda place: (cells.relation.rounded and place > 0, -shares[place], place))
+
+
+def _times(column: ModelledColumn, power: float) -> float:
+    """How many times its least value the greatest one of a column is, to some power: the logarithm of that."""
+    number = as_number(column)
+    if number is None or number.low <= 0:
+        return 0.0
+    return abs(power) * float(np.log(number.high / number.low))
 
 
 def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True) -> tuple[Floats, Bools]:
@@ -360,8 +375,13 @@ def _in_bands(
     inside = np.logical_and.reduce([band.holds(values) for band in bands])
     moved = np.where(inside, values, _by_widths(values, low, high))
     between = _Between(np.where(inside, -np.inf, low), np.where(inside, np.inf, high), np.zeros_like(low))
-    held, able = _within(column, moved, between, guessed=guessed)
-    return held, able & known.all(0) & np.logical_and.reduce([band.holds(held) for band in bands])
+    digit = 2 * half_digit(column)
+    found, done = values, np.zeros(values.shape, bool)
+    for other in (moved, moved + digit, moved - digit) if digit else (moved,):  # a cut between two values of the column
+        held, able = _within(column, other, between, guessed=guessed)
+        able &= np.logical_and.reduce([band.holds(held) for band in bands])
+        found, done = np.where(done, found, held), done | able
+    return found, done & known.all(0)
 
 
 def _brought(values: Floats, low: Floats, high: Floats) -> Floats:

@@ -19,6 +19,7 @@ from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.orders import SMALL, Order
 from vgi_cli.columns.relations import Relation
+from vgi_cli.columns.scale import decades
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, half_digit
 from vgi_cli.table.base import Table
@@ -55,7 +56,7 @@ def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
             continue
         apart = None if {low.name, high.name} in together else _in_order(cells[i], cells[j], shift, choice)
         if apart is not None:
-            found[low.name, high.name] = Order(low.name, high.name, *apart, shift)
+            found[low.name, high.name] = Order(low.name, high.name, apart.spread, apart.small, shift, apart.ratio)
     above: dict[str, set[str]] = {}
     for low_name, high_name in found:
         above.setdefault(low_name, set()).add(high_name)
@@ -90,9 +91,17 @@ def _shift(low: ModelledColumn, high: ModelledColumn) -> float | None:
     return b.origin / b.per - a.origin / a.per
 
 
-def _in_order(low: _Cells, high: _Cells, shift: float, choice: float) -> tuple[float, tuple[float, ...]] | None:
-    """`spread` and `small` of cells that are in order wherever both are observed; None where they are not, or no more
-    rows say so than chance explains, or all are so far apart that nothing would cross."""
+class _Distances(NamedTuple):
+    """As of an Order."""
+
+    spread: float
+    small: tuple[float, ...]
+    ratio: bool
+
+
+def _in_order(low: _Cells, high: _Cells, shift: float, choice: float) -> _Distances | None:
+    """How far apart cells are that are in order wherever both are observed; None where they are not, or no more rows
+    say so than chance explains, or all are so far apart that nothing would cross."""
     both = ~np.isnan(low.codes) & ~np.isnan(high.codes)
     n = int(both.sum())
     if n < FEWEST:
@@ -100,6 +109,9 @@ def _in_order(low: _Cells, high: _Cells, shift: float, choice: float) -> tuple[f
     a, b = low.codes[both], high.codes[both] + shift
     if _crossed(a, b).any():
         return None
+    ratio = bool(a.min() > 0) and decades(a, 0.0) is not None and decades(b, 0.0) is not None
+    if ratio:
+        a, b = np.log(a), np.log(b)
     size = max(float(np.abs(a).max()), float(np.abs(b).max()), np.finfo(float).tiny)  # squares may overflow
     apart = np.maximum(b / size - a / size, 0.0)
     spread = float(apart.std())
@@ -112,7 +124,7 @@ def _in_order(low: _Cells, high: _Cells, shift: float, choice: float) -> tuple[f
     levels = (np.arange(SMALL) + 0.5) / SMALL * min(TIMES * crossed, 1.0)
     small = np.quantile(b - a, levels, method="nearest").clip(0.0)
     middle = float(np.subtract(*np.quantile(apart, (0.75, 0.25))))
-    return size * (min(spread, middle) or spread), tuple(small.tolist())
+    return _Distances(size * (min(spread, middle) or spread), tuple(small.tolist()), ratio)
 
 
 def _crossed(low: Floats, high: Floats) -> Bools:
@@ -153,9 +165,9 @@ def keep_orders(
     rooms = room or {}
     fixed_by = [one for one in schema.relations if not set(one.names) & set(but)]
     settled = {name for one in fixed_by for name in one.names} - set(rooms)
-    names, most, small, spread = _closed(schema.orders)
+    names, *limits = _closed(schema.orders)
     kept = [i for i, name in enumerate(names) if name not in but]  # what follows of the others is kept all the same
-    names, (most, small, spread) = [names[i] for i in kept], (one[np.ix_(kept, kept)] for one in (most, small, spread))
+    names, (most, small, spread, ratio) = [names[i] for i in kept], (one[np.ix_(kept, kept)] for one in limits)
     places = [schema.modelled.index(name) for name in names]
     values = np.where(missing[:, places], draws[:, :, places], observed[:, places])
     fixed = ~missing[:, places] | np.array([name in settled for name in names], bool)
@@ -167,8 +179,8 @@ def keep_orders(
         # a cell i is at most cell j + most[i, j]: those that are known give the limits
         lows, highs = np.where(known, some - most[:, k], -np.inf), np.where(known, some + most[k], np.inf)
         below, above = lows.argmax(-1), highs.argmin(-1)
-        low = _Limit(lows.max(-1), small[below, k], spread[below, k])
-        high = _Limit(highs.min(-1), small[k, above], spread[k, above])
+        low = _Limit(lows.max(-1), small[below, k], spread[below, k], ratio[below, k])
+        high = _Limit(highs.min(-1), small[k, above], spread[k, above], ratio[k, above])
         least, greatest = (end[rows] for end in rooms[names[k]]) if names[k] in rooms else (-np.inf, np.inf)
         values[:, rows, k] = _between(schema.encoded[places[k]], some[..., k], low, high, (least, greatest))
         fixed[rows, k] = True
@@ -180,37 +192,47 @@ def keep_orders(
 
 
 class _Limit(NamedTuple):
-    """On which side of `ends` [..] cells have to lie; `small` [.., SMALL] and `spread` [..] as of an Order."""
+    """On which side of `ends` [..] cells have to lie; `small` [.., SMALL], `spread` and `ratio` [..] as of an Order."""
 
     ends: Floats
     small: Floats
     spread: Floats
+    ratio: Bools
 
-    def beside(self, away: Floats) -> Floats:
-        """How far from the end a cell is placed that lay so far [..] on the wrong side of it."""
-        with np.errstate(invalid="ignore"):
-            share = -np.expm1(-np.maximum(away, 0.0) / (TAIL * self.spread))
-        place = np.clip(np.nan_to_num(share) * SMALL, 0, SMALL - 1).astype(int)
-        return np.take_along_axis(self.small, place[..., None], -1)[..., 0]
+    def beside(self, values: Floats, side: int) -> Floats:
+        """Where a cell is placed that lies below its end (side 1) or above it (-1): beyond it, the farther the more it
+        was on the wrong side."""
+        logs = self.ratio & (self.ends > 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            apart = np.where(logs, np.log(self.ends) - np.log(np.maximum(values, 0.0)), self.ends - values)
+            share = -np.expm1(-np.maximum(side * apart, 0.0) / (TAIL * self.spread))
+            place = np.clip(np.nan_to_num(share) * SMALL, 0, SMALL - 1).astype(int)
+            small = side * np.take_along_axis(self.small, place[..., None], -1)[..., 0]
+            return np.where(logs, self.ends * np.exp(np.where(logs, small, 0.0)), self.ends + small)
 
 
-def _closed(orders: Sequence[Order]) -> tuple[list[str], Floats, Floats, Floats]:
+def _closed(orders: Sequence[Order]) -> tuple[list[str], Floats, Floats, Floats, Bools]:
     """The columns of some orders, and by all orders that follow too: `most` [columns, columns], cell i is at most cell
-    j + most[i, j] (infinite: they are in no order); `small` [columns, columns, SMALL] and `spread` [columns, columns]
-    (1 where there is no order)."""
+    j + most[i, j] (infinite: they are in no order); `small` [columns, columns, SMALL], `spread` [columns, columns]
+    (1 where there is no order) and `ratio` [columns, columns]. Through a third column, distances of the same kind add
+    up; of two kinds, those that are no ratios count."""
     names = list(dict.fromkeys(name for one in orders for name in (one.low, one.high)))
     most = np.full((len(names), len(names)), np.inf)
-    small, spread = np.zeros((*most.shape, SMALL)), np.ones_like(most)
+    small, spread, ratio = np.zeros((*most.shape, SMALL)), np.ones_like(most), np.ones(most.shape, bool)
     for one in orders:
         pair = names.index(one.low), names.index(one.high)
-        most[pair], small[pair], spread[pair] = one.shift, one.small, one.spread
+        most[pair], small[pair], spread[pair], ratio[pair] = one.shift, one.small, one.spread, one.ratio
     for k in range(len(names)):
         through = most[:, k, None] + most[k]
         shorter = through < most
-        small = np.where(shorter[..., None], small[:, k, None] + small[k], small)
-        spread = np.where(shorter, spread[:, k, None] + spread[k], spread)
+        first, second, both = ratio[:, k, None], ratio[k], ratio[:, k, None] & ratio[k]
+        own, other = np.where(both | ~first, 1.0, 0.0), np.where(both | ~second, 1.0, 0.0)  # logarithms add up alone
+        added = own[..., None] * small[:, k, None] + other[..., None] * small[k]
+        small = np.where(shorter[..., None], added, small)
+        spread = np.where(shorter, own * spread[:, k, None] + other * spread[k], spread)
+        ratio = np.where(shorter, both, ratio)
         most = np.minimum(most, through)
-    return names, most, small, spread
+    return names, most, small, spread, ratio
 
 
 def _between(
@@ -222,7 +244,7 @@ def _between(
     assert number is not None, "orders are of numbers"
     least, most = np.maximum(number.ends[0], room[0]), np.minimum(number.ends[1], room[1])
     bottom, top = np.maximum(low.ends, least), np.minimum(high.ends, most)
-    above, below = low.ends + low.beside(low.ends - values), high.ends - high.beside(values - high.ends)
+    above, below = low.beside(values, 1), high.beside(values, -1)
     moved = np.where(values < low.ends, above, np.where(values > high.ends, below, values))
     inside = (values >= low.ends) & (values <= high.ends)
     moved = np.where(inside, values, np.clip(moved, bottom, np.maximum(bottom, top)))

@@ -95,13 +95,13 @@ def looked_for(table: Table, schema: Schema) -> bool:
     return columns <= MOST_NOTED and columns * table.N <= MOST_NOTED_CELLS
 
 
-def kept_words(schema: Schema) -> list[str]:
-    """A line on the relations and orders that fills keep to; none where there are none."""
+def kept_words(schema: Schema, shown: int | None = SHOWN) -> list[str]:
+    """A line on the relations and orders that fills keep to, so many of them (None: all); none where there are none."""
     words = every_kept(schema)
     if not words:
         return []
-    more = [f"and {len(words) - SHOWN} more, which -v lists"] if len(words) > SHOWN else []
-    what = "; ".join([*words[:SHOWN], *more])
+    left = len(words[shown:]) if shown is not None else 0
+    what = "; ".join([*words[:shown], *([f"and {left} more, which -v lists"] if left else [])])
     return [f"fills keep to what holds in every row: {what} (`--set table.relations=ignore` if that is chance)"]
 
 
@@ -118,7 +118,14 @@ def every_kept(schema: Schema) -> list[str]:
 def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:
     """A line on each redundant column whose fills the model alone draws."""
     kept = {relation.names[0] for relation in schema.relations}
-    return [redundant_words(one) for one in found if one.name not in kept]
+    pairs = {frozenset((order.low, order.high)) for order in schema.orders}
+    moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
+
+    def apart(one: Redundant) -> bool:  # what is nearly a line between two dates, or two ends, is what they differ by
+        near = {name for name in one.by if frozenset((one.name, name)) in pairs or {one.name, name} <= moments}
+        return not one.exact and bool(near)
+
+    return [redundant_words(one) for one in found if one.name not in kept and not apart(one)]
 
 
 def redundant_notes(found: Sequence[Redundant], schema: Schema) -> list[str]:

@@ -80,7 +80,9 @@ def departing(relation: Relation, values: Floats, half: float) -> Bools:
     first = values[..., 0]
     if relation.coded:
         said = relation.said(values[..., 1])
-        return np.asarray(np.abs(first - said) > FLOAT * np.abs(said))  # no level of the fit: nothing is said
+        apart = np.abs(first - said) > FLOAT * np.abs(said)  # no level of the fit: nothing is said
+        elsewhere = np.isnan(said) & np.isin(first, relation.coding) if relation.how == "bands" else False
+        return np.asarray(apart | elsewhere)  # but that it lies in no other one
     most = half * (1 + NEARLY) if relation.rounded else noise_of(10 * relation.size(values), 2 * half)
     return ~(np.abs(relation.solved(values, 0, first) - first) <= most)
 
@@ -236,7 +238,7 @@ def _periods(column: ModelledColumn, other: Moment, codes: Floats, columns: int)
         ends = np.concatenate([own, other.clock.ticks_in(seen, unit)])
         more = BEYOND * IN_A_YEAR[unit]
     elif isinstance(column, Levelled) and (found := periods_in(column.texts)) is not None:
-        (unit, ends), more = found, 0
+        unit, ends, more = found.unit, found.ticks, 0
     else:
         return None
     least, most = (int(to_unit(end, "D", unit)) for end in np.array(other.clock.days_held))

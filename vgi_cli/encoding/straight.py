@@ -8,6 +8,7 @@ an error of its own, the two know each other to weeks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,12 +25,15 @@ FEWEST = 30
 CLOSE, WORSE = 0.02, 2.0
 """Two columns are left as they are where a line leaves at most this share of the variance of one, and so many times as
 much of it once they are bent."""
+EVEN = 4.0
+"""Times as far from a line as the smaller half of the values the larger half may be."""
 ROWS, MOST = 2_000, 100
 """Rows by which that is decided, evenly spread, and columns up to which it is asked."""
 
 
-def torn(table: Table, columns: Sequence[Column], rows: Bools | None, *, logs: bool = False) -> list[int]:
-    """The places of columns, bent to normal, that are nearer to a line with another one if neither is bent.
+def torn(table: Table, columns: Sequence[Column], rows: Bools | None, *, logs: bool = False) -> list[tuple[int, bool]]:
+    """The places of columns, bent to normal, that are nearer to a line with another one if neither is bent, and whether
+    they are so as logarithms, where these are taken.
 
     rows  [N] which rows decide; None: all
     logs  only those of which logarithms are taken, whatever the others are
@@ -42,16 +46,36 @@ def torn(table: Table, columns: Sequence[Column], rows: Bools | None, *, logs: b
         return []
     every = np.arange(table.N) if rows is None else np.flatnonzero(rows)
     some = every[np.linspace(0, len(every) - 1, min(len(every), ROWS)).astype(int)] if len(every) else every
-    straight, bent = np.empty((2, len(some), len(numbers)))
+    straight, unbent, bent = np.empty((3, len(some), len(numbers)))
     for j, (i, number) in enumerate(numbers):
         column = columns[i]
         cells = table.column(column.name)
         codes = np.where(cells.missing, np.nan, column.codes(cells))[some]  # type: ignore[attr-defined]
         straight[:, j], bent[:, j] = codes, codec(number.scale).encode(codes)
-    left, left_bent = _left(straight), _left(bent)
-    pairs = (left <= CLOSE) & (left_bent > WORSE * left)
-    np.fill_diagonal(pairs, False)
-    return [numbers[j][0] for j in np.flatnonzero(pairs.any(0) & able).tolist()]
+        unbent[:, j] = codec(replace(number.scale, knots=())).encode(codes)
+    left_bent, ways = _left(bent), (_left(straight), _left(unbent))
+    least = np.full(len(numbers), np.inf)
+    kept = np.zeros(len(numbers), bool)
+    over = np.array([number.scale.logs is not None for _, number in numbers], bool)
+    for as_logs, left in enumerate(ways):
+        close = (left <= CLOSE) & (left_bent > WORSE * left)
+        np.fill_diagonal(close, False)
+        for i, j in np.argwhere(close & over[:, None] & over).tolist() if not as_logs else ():
+            close[i, j] = _even(straight[:, i], straight[:, j])
+        best = np.where(close, left, np.inf).min(0)
+        kept, least = np.where(best < least, bool(as_logs), kept), np.minimum(least, best)
+    found = np.flatnonzero(np.isfinite(least) & able).tolist()
+    return [(numbers[j][0], bool(kept[j]) and numbers[j][1].scale.logs is not None) for j in found]
+
+
+def _even(x: Floats, y: Floats) -> bool:
+    """Whether values over decades [N] are about as far from a line through others where these are small as where they
+    are large. If not, the line is that of the few largest, and says nothing of the others."""
+    both = np.isfinite(x) & np.isfinite(y)
+    x, y = x[both], y[both]
+    large = x > np.median(x)
+    away = np.abs(y - np.median(y[large] / x[large]) * x)
+    return bool(np.median(away[large]) <= EVEN * np.median(away[~large]))
 
 
 def _all_numbers(column: Column) -> Number | None:

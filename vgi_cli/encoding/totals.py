@@ -12,8 +12,10 @@ from vgi_cli.table.base import Table
 
 LAST = 3
 """Rows with a cell, from the last one up, that are looked at."""
-NEAR, FEWEST_ROWS, FEWEST_SUMS = 0.001, 10, 2
-"""How near to a sum, as a share of it, is nearly the sum, of how many rows at least, and in how many columns."""
+NEAR, FEWEST_ROWS = 0.001, 10
+"""How near to a sum, as a share of it, is nearly the sum, and of how many rows at least."""
+FEWEST_SUMS, SHARE = 2, 1 / 3
+"""In how many columns a row has the sum, and which part of its numbers these are: of many columns a few do by chance."""
 SURE = 3.0
 """Standard deviations of the sum of missing cells by which it may be off."""
 
@@ -51,12 +53,13 @@ def _word(table: Table, schema: Schema, row: int) -> str | None:
 
 
 def _sums(table: Table, schema: Schema, row: int) -> str | None:
-    """The columns in which the row has the sum of the rows above, where all of its numbers that can be are."""
-    names = []
+    """The columns in which the row has the sum of the rows above, where these are many of its numbers."""
+    names, numbers = [], 0
     for column in (c for c in schema.encoded if isinstance(c, Number)):
         values = column.codes(table.column(column.name))
         above = values[:row][np.isfinite(values[:row])]
         if np.isfinite(values[row]) and len(above) >= FEWEST_ROWS:
+            numbers += 1
             holes = row - len(above)  # what they hold is part of the total
             with np.errstate(over="ignore", invalid="ignore"):
                 total, unsure = (
@@ -69,4 +72,4 @@ def _sums(table: Table, schema: Schema, row: int) -> str | None:
                 and abs(values[row] - total) <= NEAR * abs(total) + unsure
             ):
                 names.append(column.name)
-    return f"the sums of {named('column', names)}" if len(names) >= FEWEST_SUMS else None
+    return f"the sums of {named('column', names)}" if len(names) >= max(FEWEST_SUMS, SHARE * numbers) else None

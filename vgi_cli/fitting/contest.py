@@ -631,8 +631,11 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
         full = [("mixture", "mixture", {"covariance": "full"})] if numbers <= FULL_UP_TO else []
         factors = FACTORS if numbers >= MANY_NUMBERS else 1
         factored = {"covariance": "factor", "factors": factors}
-        shapes += [*full, ("mixture", "mixture of factor models", factored)]
-        if full and len(rows.table.used) < WELL * numbers:
+        shapes += full
+        few = len(rows.table.used) < WELL * numbers
+        if few or not full or recipe.score == "loglik":
+            shapes.append(("mixture", "mixture of factor models", factored))
+        if full and (few or recipe.score == "cells"):
             shapes.append(("mixture", "mixture shrunk to pairs", {"covariance": "full", "shrink_to": "pairs"}))
     if not layout.discrete and numbers >= FEWEST_NUMBERS and not full_only:
         shapes.append(("fa", "factor analysis", {}))

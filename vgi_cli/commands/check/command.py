@@ -146,7 +146,7 @@ def _described(
     absent = {column.name: int(table.missing(column.name).sum()) for column in schema.columns}
     holes = missingness(table.absent(schema.modelled), schema.modelled)
     twins = redundant(candidates(table, schema), schema)
-    lines = [*kept_words(schema), *not_kept(twins, schema)]
+    lines = [*kept_words(schema, None), *not_kept(twins, schema)]
     kept = {relation.names[0] for relation in schema.relations}
     doubts = suspects(table, schema, said)
     told = {*doubts, *redundant_notes(twins, schema)}
