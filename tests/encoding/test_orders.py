@@ -339,3 +339,44 @@ def test_filled_tables_and_sampled_rows_are_in_order(tmp_path: Path) -> None:
         set={"bootstrap": "none", "table.relations": "ignore"},
     )  # fmt: skip
     assert any((one.admitted > one.discharged).any() for one in plain.impute(m=3))
+
+
+def test_columns_over_decades_are_in_order_by_their_ratio() -> None:
+    """A fill on the wrong side is moved by a small ratio that was seen: a small one by little, a large one by much."""
+    rng = np.random.default_rng(3)
+    low = np.exp(rng.normal(0, 3, 400))
+    frame = pd.DataFrame({"low": low, "high": low * np.exp(np.abs(rng.normal(0.2, 0.1, 400)) + 0.02)})
+    schema = schema_of(frame)
+    (order,) = schema.orders
+    assert order.ratio and 0.02 <= order.small[0] < 0.1 and 0.05 < order.spread < 0.2
+    observed = codes_in(frame, schema)
+    at = {name: i for i, name in enumerate(schema.modelled)}
+    missing = np.zeros(observed.shape, bool)
+    missing[:, at["high"]] = True
+    draws = observed[None].copy()
+    draws[..., at["high"]] = 0.9 * observed[:, at["low"]]
+    assert not keep_orders(draws, observed, missing, schema).any()
+    ratio = draws[0, :, at["high"]] / observed[:, at["low"]]
+    assert (ratio >= 1).all() and ratio.max() < 1.3
+    missing, draws = missing[:, ::-1], observed[None].copy()
+    draws[..., at["low"]] = 1.1 * observed[:, at["high"]]
+    assert not keep_orders(draws, observed, missing, schema).any()
+    ratio = observed[:, at["high"]] / draws[0, :, at["low"]]
+    assert (ratio >= 1).all() and ratio.max() < 1.3
+    assert Schema.from_json(schema.to_json()).orders == schema.orders
+
+
+def test_orders_by_ratio_and_by_distance_add_up() -> None:
+    """a <= b by their ratio, b <= c by their distance: a <= c by the distance of b and c."""
+    rng = np.random.default_rng(4)
+    a = np.exp(rng.normal(0, 3, 400))
+    b = a * np.exp(np.abs(rng.normal(0.2, 0.1, 400)) + 0.02)
+    frame = pd.DataFrame({"a": a, "b": b, "c": b + np.abs(rng.normal(50, 300, 400))})
+    schema = schema_of(frame)
+    assert {(one.low, one.high): one.ratio for one in schema.orders} == {("a", "b"): True, ("b", "c"): False}
+    observed = codes_in(frame, schema)
+    missing = rng.random(observed.shape) < 0.5
+    draws = np.where(missing, observed * np.exp(rng.normal(size=observed.shape)), observed)[None]
+    assert not keep_orders(draws, observed, missing, schema).any()
+    a, b, c = draws[0].T
+    assert (a <= b).all() and (b <= c).all() and np.isfinite(draws).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.encoding.redundant import Redundant, candidates, redundant
+from vgi_cli.encoding.redundant import Redundant, candidates, kept_words, redundant
 from vgi_cli.table.frames import from_frame
 
 
@@ -71,3 +71,24 @@ def test_too_few_rows_say_nothing() -> None:
     frame = table(8)
     frame["total"] = frame.b + frame.c
     assert found(frame) == []
+
+
+def test_two_dates_are_not_said_to_be_a_line() -> None:
+    """How long somebody stayed is what they differ by, and nothing that could be computed."""
+    rng = np.random.default_rng(2)
+    admitted = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, 300), "D")
+    frame = pd.DataFrame({"admitted": admitted, "left": admitted + pd.to_timedelta(rng.integers(1, 9, 300), "D")})
+    frame["near"] = rng.normal(size=300)
+    frame["twin"] = frame.near + 1e-3 * rng.normal(size=300)
+    _, notes = infer_schema(from_frame(frame))
+    lines = [note for note in notes if "linear function" in note]
+    assert len(lines) == 1 and "'twin'" in lines[0]
+
+
+def test_all_that_fills_keep_to_can_be_listed() -> None:
+    frame = pd.DataFrame({f"x{i}": np.random.default_rng(i).normal(size=60) for i in range(8)})
+    for i in range(8):
+        frame[f"copy{i}"] = 2 * frame[f"x{i}"]
+    schema = infer_schema(from_frame(frame))[0]
+    (short,), (whole,) = kept_words(schema), kept_words(schema, None)
+    assert "more, which -v lists" in short and "more" not in whole and whole.count(" = 2 ") == 8

@@ -615,6 +615,29 @@ class TestBands:
         assert "'band' follows from 'age'" in kept_words(schema)[0]
         assert Schema.from_json(schema.to_json()).relations == schema.relations
 
+    def test_whole_numbers_lie_in_their_bands_wherever_they_were_drawn(self) -> None:
+        """A cut may lie half way between two of them (44.5 for 44 and 45)."""
+        frame = banded(3_000).drop(columns=["day", "quarter", "x"])
+        frame = frame[~frame.age.isin([35, 65])]  # no number of few digits is between 34 and 36
+        schema = schema_of(frame)
+        (relation,) = schema.relations
+        observed = codes_in(frame, schema)
+        missing = np.zeros(observed.shape, bool)
+        missing[:, 1] = True
+        for age in range(5, 100):
+            draws = observed[None].copy()
+            draws[..., 1] = age
+            assert keep_relations(draws, observed, missing, schema) == 0
+            assert (relation.said(draws[0, :, 1]) == observed[:, 0]).all()
+
+    def test_a_level_whose_band_is_another_is_counted(self) -> None:
+        """The days of a month that the fit has not seen, and a fill that says another one."""
+        frame = banded()
+        schema = schema_of(frame[frame.day < "2021-10-01"])
+        later = frame[frame.day >= "2021-10-01"].head(20).assign(quarter="Q1 2021")
+        place = [one.names[0] for one in schema.relations].index("quarter")
+        assert departures(from_frame(later), schema)[place] == len(later)
+
     def test_they_are_found_in_sorted_rows(self) -> None:
         frame = banded(3_000).drop(columns=["day", "quarter"]).sort_values("age", ignore_index=True)
         assert [one.how for one in schema_of(frame).relations] == ["bands"]
@@ -800,3 +823,38 @@ class TestGroups:
             assert old in text[place:]
             with pytest.raises(RunError, match=r"schema\.json: damaged \(.*relation"):
                 Schema.from_json(text[:place] + text[place:].replace(old, new, 1))
+
+
+def test_of_a_product_the_factor_of_the_widest_range_takes_what_is_left() -> None:
+    """A ratio is observed and both of its parts are missing: the one that varies little stays as it was drawn."""
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"wide": np.exp(rng.normal(4, 1, N)).round(2), "narrow": rng.normal(1, 0.1, N).round(2)})
+    frame["ratio"] = frame.wide / frame.narrow
+    schema = schema_of(frame)
+    (relation,) = schema.relations
+    at = {name: i for i, name in enumerate(schema.modelled)}
+    observed = codes_in(frame, schema)
+    missing = np.zeros(observed.shape, bool)
+    missing[:, [at["wide"], at["narrow"]]] = True
+    draws = observed[None].copy()
+    draws[..., at["wide"]] = rng.permutation(draws[0, :, at["wide"]])
+    keep_relations(draws, observed, missing, schema)
+    assert relation.how == "product"
+    assert np.abs(draws[0, :, at["narrow"]] - observed[:, at["narrow"]]).max() < 0.1
+
+
+def test_a_copy_of_numbers_with_powers_of_ten_is_that_of_the_written_ones(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    cells = [f"{value:.1E}" for value in np.exp(rng.normal(-17, 2, N))]
+    text = "mol,nmol,x\n" + "".join(f"{cell},{float(cell) * 1e9:.3f},{rng.normal():.2f}\n" for cell in cells)
+    (tmp_path / "t.csv").write_text(text)
+    table = read_table([str(tmp_path / "t.csv")])
+    schema = infer_schema(table)[0]
+    assert [one.names for one in schema.relations] == [("nmol", "mol")]
+    observed = np.stack([column.codes(table.column(column.name)) for column in schema.encoded], 1)
+    missing = np.ones(observed.shape, bool)
+    draws = observed[None] * np.exp(0.3 * rng.normal(size=(3, *observed.shape)))
+    assert keep_relations(draws, observed, missing, schema) == 0
+    column = schema.encoded[0]
+    written = np.array([float(text) for text in column.spell(draws[0, :, 0], None)])
+    np.testing.assert_allclose(1e9 * written, draws[0, :, 1], atol=1e-3)

@@ -56,3 +56,13 @@ def test_other_last_rows_are_not() -> None:
     running = pd.DataFrame({"a": np.arange(60).cumsum(), "b": np.arange(60).cumsum() * 2.5, "c": range(60)})
     assert said(running) == []
     assert said(frame().head(4).assign(firm=["a", "b", "c", "Total"])) == []  # too few rows to say
+
+
+def test_a_few_sums_among_many_columns_are_chance() -> None:
+    rng = np.random.default_rng(1)
+    made = pd.DataFrame(rng.normal(size=(50, 12)).round(4), columns=[f"c{i}" for i in range(12)])
+    made.loc[49, ["c0", "c1"]] = made.loc[:48, ["c0", "c1"]].sum() + 40  # beyond all others
+    made.loc[48, ["c0", "c1"]] += 40
+    assert said(made) == []
+    made.loc[50] = made.abs().sum()
+    assert said(made.abs()) != []

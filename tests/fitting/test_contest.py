@@ -250,7 +250,8 @@ def test_more_components_are_compared_where_the_likelihood_hardly_differs(
     monkeypatch.setattr(contest, "choose_size", sizes)
     league, _ = fit(holes(normal(90, 4), 0.1, 4), tmp_path / "run", {"table.transform": "linear"}, score=score)
     mixtures = [one["settings"] for one in league["candidates"] if one["model"] == "mixture"]
-    counts = [one["components"] for one in mixtures if one["covariance"] == "full"]
+    plain = [one for one in mixtures if one["covariance"] == "full" and one["shrink_to"] == "none"]
+    counts = [one["components"] for one in plain]
     assert sorted(counts) == ([1, 3] if score == "cells" else [1])
 
 
@@ -418,12 +419,18 @@ def test_factors_do_not_win_where_covariances_that_keep_pairs_fill_about_as_well
     assert [made._is_sound(entry, made.entries[0][1]) for entry in made.entries] == [True, False]
 
 
-def test_shrunk_covariances_take_part_where_rows_are_few() -> None:
-    for count, shrunk in ((50, True), (70, False)):  # 20 rows for each of three columns
-        few = rows(holes(normal(count, 0), 0.2, 1), recipe("mixture"))
-        titles = {title for title, _ in contest.candidates(recipe("mixture"), few, ["linear"])}
-        added = {"mixture shrunk to pairs, columns as they are"}
-        assert titles & added == (added if shrunk else set())
+def test_mixtures_of_factor_models_give_way_to_shrunk_ones_where_rows_are_many() -> None:
+    shrunk, factors = "mixture shrunk to pairs, columns as they are", "mixture of factor models, columns as they are"
+    for count, score, titled in (
+        (50, "cells", {shrunk, factors}),  # fewer than 20 rows for each of three columns
+        (70, "cells", {shrunk}),
+        (50, "loglik", {shrunk, factors}),
+        (70, "loglik", {factors}),
+    ):
+        given = recipe("mixture").replace(score=score)
+        some = rows(holes(normal(count, 0), 0.2, 1), given)
+        titles = {title for title, _ in contest.candidates(given, some, ["linear"])}
+        assert titles & {shrunk, factors} == titled and "mixture, columns as they are" in titles
     few = rows(holes(normal(50, 0), 0.2, 1), recipe("mixture"))
     posterior = recipe("mixture").replace(uncertainty="posterior")
     assert not any("shrunk" in title for title, _ in contest.candidates(posterior, few, ["linear"]))

@@ -12,6 +12,7 @@ from vgi_cli.maths.gaussian import (
     distinct_rows,
     factor_posterior,
     factor_precision,
+    greatest,
     hole_covariance,
     observed_precision,
     patterns_of,
@@ -143,3 +144,15 @@ def test_distinct_rows_are_those_that_comparing_rows_finds(generator: torch.Gene
     assert torch.equal(distinct[of_row], rows)
     assert torch.equal(distinct, torch.unique(rows, dim=0))  # the same order
     assert distinct_rows(rows[:0], counts)[0].shape == (0, len(counts))
+
+
+@pytest.mark.parametrize("L", [1, 3])
+def test_the_greatest_eigenvectors_of_a_wide_matrix_are_those_of_all(L: int) -> None:
+    F = torch.randn(2, 320, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(L)) * torch.tensor(
+        [3, 2, 1]
+    )
+    matrices = F @ F.mT + torch.eye(320, dtype=torch.float64)
+    values, vectors = greatest(matrices, L)
+    every, each = torch.linalg.eigh(matrices)
+    torch.testing.assert_close(values, every[:, -L:], rtol=1e-9, atol=0)
+    torch.testing.assert_close((vectors * each[:, :, -L:]).sum(1).abs(), torch.ones(2, L).double(), rtol=1e-9, atol=0)

@@ -73,6 +73,9 @@ def test_a_file_or_a_folder_of_something_else_is_never_replaced(tmp_path: Path) 
     (tmp_path / "other" / "thesis.txt").write_text("x")
     with pytest.raises(UsageError, match="exists and is not a run, so --force does not replace it"):
         claim(tmp_path / "other", force=True)
+    with pytest.raises(UsageError, match=r"exists and is not a run$") as caught:
+        claim(tmp_path / "other")
+    assert caught.value.hint == "choose a new name"
 
 
 def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:

@@ -392,7 +392,7 @@ def _texts(cells: Cells, asked: Request) -> _Known | Carried | None:
     if asked.kind is None and not cells.textual:
         return None
     some = _some(cells)
-    if asked.kind is None and not any(map(_plausible, some[:1])):
+    if asked.kind is None and (not any(map(_plausible, some[:1])) or all(map(_DECIMAL.fullmatch, some))):
         return None
     found = _formats(cells, asked, some)
     observed = ~cells.missing
@@ -425,6 +425,10 @@ def _many_periods(reading: Reading, observed: Bools) -> bool:
     years = days.astype("datetime64[Y]").astype(np.int64) + 1970
     season = unit == "M" and bool((days.astype("datetime64[M]").astype(np.int64) % 12 + 1 == (years + 1) % 100).all())
     return not season and bool(((years >= YEARS[0]) & (years <= YEARS[1])).all())
+
+
+_DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]*([eE][+-]?[0-9]+)?")
+"""Numbers with a point, which no format has."""
 
 
 def _plausible(text: str) -> bool:

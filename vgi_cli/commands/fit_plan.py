@@ -8,7 +8,7 @@ from vgi_cli.commands.dry_run import about
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.data import spread_rows
 from vgi_cli.fitting import contest
-from vgi_cli.fitting.choosing import choose_model, comparison_expected
+from vgi_cli.fitting.choosing import choose_model, comparison_expected, layout_of
 from vgi_cli.fitting.fit_rows import training_and_held
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.rows import Rows
@@ -31,6 +31,8 @@ def fit_plan(
     if rows.table.D == 0:
         return [("model", "none: no column varies"), where]
     chosen = choose_model(recipe, rows.table, request.settings, reporter)
+    if chosen.table.blocks not in (None, "auto"):
+        layout_of(chosen, rows.table.layout)  # refuses columns that are not modelled
     train, held = training_and_held(chosen, rows, held)
     device = resolve_device(chosen.device, "device")
     gpu = device.type == "cpu" or chosen.method.entry.traits.gpu

@@ -274,10 +274,14 @@ def require_memory(origin: Origin, fitted: FittedTable, request: ImputeRequest) 
 def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:
     """What `impute` would do; raises what it would refuse. No hole is drawn and nothing is written."""
     reporter.plan([READING])
-    fitted, request, source, seen, _, output = _ready(request, reporter, None)
+    fitted, request, source, seen, keys, output = _ready(request, reporter, None)
     compute_on(fitted, request)
     sampler = checked_sampler(fitted, request)
     deltas = Deltas(request.delta or (), fitted, sampler)
+    if registry.SAMPLERS[sampler].traits.stored and seen.incomplete:
+        sampling = Sampling(fitted, request, Work(reporter), incomplete=seen.incomplete)
+        for block in source.rows.blocks():
+            sampling.require(fitted.rows(block.table, keys.of(block.table)))
     paths = output.paths
     if deltas and isinstance(output.out, Path):
         paths = [*paths, record_path(output.out, request.part)]
@@ -524,6 +528,11 @@ class Sampling:
     def kept(self) -> int:
         """Tables that come out: one for each draw, or one of point estimates."""
         return self._m if self._request.point is None else 1
+
+    def require(self, rows: Rows) -> None:
+        """UsageError or InputError where the sampler cannot draw for some rows, before it does."""
+        if self._imputer is not None:
+            self._imputer.require(rows.keys.to(self._device), rows.table.missing.to(self._device), self._m)
 
     def fill(self, source: Source, incomplete: int, draws: SpooledDraws, keys: RowKeys) -> None:
         """Draw block by block; `incomplete`: rows with a hole, for the progress. TimeUp where the limit is over."""

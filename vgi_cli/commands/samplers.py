@@ -179,6 +179,8 @@ def build_imputer(
     models = [model if next(model.parameters()).dtype == dtype else copy.deepcopy(model).to(dtype) for model in models]
     imputer = fitted.recipe.method.settings.get("imputer")
     chains = entry.needs & {"conditionals", "imputations"}
+    levels = bool(fitted.layout.discrete)
+    usable = registry.usable_samplers(fitted.recipe.model.name, fitted.recipe.method.named, levels=levels)
     inputs = SamplerInput(
         models,
         fitted.layout,
@@ -189,6 +191,7 @@ def build_imputer(
         capture=capture,
         chains={name: value.to(device) for name, value in fitted.run.tensors(CHAINS).items()} if chains else {},
         rounding=rounding_in(fitted, map),
+        others=len(usable) > 1,
     )
     return entry.load()(inputs), dtype
 

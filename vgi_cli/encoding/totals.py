@@ -15,7 +15,7 @@ LAST = 3
 NEAR, FEWEST_ROWS = 0.001, 10
 """How near to a sum, as a share of it, is nearly the sum, and of how many rows at least."""
 FEWEST_SUMS, SHARE = 2, 1 / 3
-"""In how many columns a row has the sum, and which part of its numbers these are: of many columns a few do by chance."""
+"""In how many columns a row has the sum, and which part of its numbers these are: of many a few do by chance."""
 SURE = 3.0
 """Standard deviations of the sum of missing cells by which it may be off."""
 

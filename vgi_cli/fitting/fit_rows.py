@@ -53,6 +53,7 @@ from vgi_cli.fitting.refits import (
 from vgi_cli.fitting.rows import Rows, held_out, training_rows
 from vgi_cli.fitting.sharing import shared_by
 from vgi_cli.fitting.validation import make_validator
+from vgi_cli.layout import Layout
 from vgi_cli.machine.device import default_threads, resolve_device, set_threads
 from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.work import TimeLimit, TimeUp, Work
@@ -64,6 +65,7 @@ from vgi_cli.methods.loop import LoopState
 from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.models.base import built
 from vgi_cli.ranks import Ranks
+from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import CONTEST, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter, Silent
 from vgi_cli.runs.manifest import HINT, new_manifest
@@ -155,6 +157,7 @@ def fit_rows(
     train, held = training_and_held(recipe, rows.with_layout(layout), held)
     recipe.method.algorithm.check_table(train.table)
     _warn_of_pairs(train.table, reporter)
+    _warn_of_new_rows(recipe, layout, reporter)
     reporter.plan(stages(recipe, train))
     require_time(work.limit, "before a model had been chosen")
     size = model_size(recipe, train.table, work)
@@ -179,6 +182,17 @@ def fit_rows(
     with keep(_manifest(job, said, rows)) as run:
         run.save(more.parts, {}, {**_texts(job), **more.texts})
         return carry_out(run, job, state)
+
+
+def _warn_of_new_rows(recipe: Recipe, layout: Layout, reporter: Reporter) -> None:
+    """A line where the run will hold fills of its own table, and nothing that fills other rows."""
+    model, method = recipe.model.name, recipe.method.named
+    usable = registry.usable_samplers(model, method, levels=bool(layout.discrete))
+    if usable and all(registry.SAMPLERS[name].traits.stored for name in usable):
+        levels = " with columns of levels" * bool(layout.discrete)
+        reporter.warn(
+            f"model {model} by {method}{levels} fills the holes of this table alone: for new rows fit by --method vgi"
+        )
 
 
 def _warn_of_pairs(table: TensorTable, reporter: Reporter) -> None:

@@ -23,6 +23,9 @@ import torch
 from torch import Tensor
 
 LOG_2PI = math.log(2.0 * math.pi)
+WIDE, FEW = 300, 0.05
+"""Size of a matrix, and part of it that its wanted eigenvectors are at most, from which on these are found by Lanczos'
+method: all of a matrix of 2,000 columns take two seconds, a few a tenth."""
 
 
 class Patterns(NamedTuple):
@@ -207,3 +210,26 @@ def factor_precision(F: Tensor, log_psi: Tensor) -> tuple[Tensor, Tensor]:
     half = torch.linalg.solve_triangular(cholesky, scaled.mT, upper=False)
     logdet = log_psi.sum(-1) + 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     return torch.diag_embed(inverse) - half.mT @ half, logdet
+
+
+def greatest(matrices: Tensor, L: int) -> tuple[Tensor, Tensor]:
+    """The L greatest eigenvalues [K, L] of symmetric matrices [K, D, D], ascending, and their vectors [K, D, L]."""
+    D = matrices.shape[-1]
+    if D >= WIDE and L <= FEW * D:
+        found = [_by_lanczos(matrix, L) for matrix in matrices]
+        values, vectors = (torch.stack(part) for part in zip(*found, strict=True))
+        return values, vectors
+    values, vectors = torch.linalg.eigh(matrices)
+    return values[:, -L:], vectors[:, :, -L:]
+
+
+def _by_lanczos(matrix: Tensor, L: int) -> tuple[Tensor, Tensor]:
+    """As `greatest`, of one matrix; by all of its eigenvectors where that does not settle."""
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+    try:
+        values, vectors = eigsh(matrix.cpu().numpy(), L, which="LA", v0=torch.ones(len(matrix)).numpy())
+    except ArpackNoConvergence:
+        values, vectors = (part.cpu().numpy() for part in torch.linalg.eigh(matrix))
+        values, vectors = values[-L:], vectors[:, -L:]
+    return torch.tensor(values).to(matrix), torch.tensor(vectors).to(matrix)

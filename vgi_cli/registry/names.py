@@ -325,16 +325,25 @@ def takes_levels(model: str, method: str | None) -> bool:
     return model == "auto" or "discrete" in MODELS[model].provides
 
 
+def _offers(model: str, method: str, levels: bool) -> frozenset[str]:
+    offers = MODELS[model].provides | METHODS[method].provides
+    return offers - NUMBERS_ONLY if levels else offers
+
+
+def usable_samplers(model: str, method: str, *, levels: bool = False) -> list[str]:
+    """The samplers that can draw for a run of this model by this method; `levels` as of `choose_sampler`."""
+    offers = _offers(model, method, levels)
+    return [key for key, entry in SAMPLERS.items() if entry.needs <= offers]
+
+
 def choose_sampler(name: str, model: str, method: str, *, levels: bool = False) -> str:
     """The sampler to use for a run of this model by this method: `auto` takes the first that can work, in the order of
     the table.
 
     levels  whether the run models columns of levels
     """
-    offers = MODELS[model].provides | METHODS[method].provides
-    if levels:
-        offers -= NUMBERS_ONLY
-    working = [key for key, entry in SAMPLERS.items() if entry.needs <= offers]
+    offers = _offers(model, method, levels)
+    working = usable_samplers(model, method, levels=levels)
     columns = " with columns of levels" * levels
     if name == "auto":
         if not working:

@@ -153,11 +153,14 @@ def check_free(out: Path | None, force: bool) -> None:
         raise UsageError(f"--out: '{out}' exists and is a file", "give the name of a new folder")
     if vacant(out):
         return
+    run = (out / MANIFEST).exists() or (out / COMMITTED).exists()
+    if not force and not run:
+        raise UsageError(f"--out: '{out}' exists and is not a run", "choose a new name")
     if not force:
         raise UsageError(f"--out: '{out}' exists", "--force replaces it, --resume continues it")
     if out.name in ("", ".."):  # it would be moved away under the command's feet
         raise UsageError(f"--out: '{out}' has no name here, so --force does not replace it", "call it by its name")
-    if not (out / MANIFEST).exists() and not (out / COMMITTED).exists():
+    if not run:
         raise UsageError(f"--out: '{out}' exists and is not a run, so --force does not replace it", "choose a new name")
 
 

@@ -46,6 +46,7 @@ class SamplerInput(NamedTuple):
     capture       makes a step of a chain, a function of tensors, faster; None: nothing does
     chains        what the run keeps of how its imputing chains move (together.py); empty where it keeps nothing
     rounding      what cells of rounded columns stand for, where the models were fitted to cells drawn within that
+    others        whether another sampler can draw for the run
     """
 
     models: Sequence[Model]
@@ -57,6 +58,7 @@ class SamplerInput(NamedTuple):
     capture: Callable[[Any], Any] | None = None
     chains: Mapping[str, Tensor] = {}
     rounding: Rounding | None = None
+    others: bool = True
 
 
 def unwatched(share: float) -> None:
@@ -75,6 +77,10 @@ class Imputer(ABC):
 
         Called by `impute` with a multiple of ROW_BLOCK rows, at most `rows_at_once`, the last ones zero-padding.
         """
+
+    def require(self, keys: Tensor, missing: Tensor, m: int) -> None:  # noqa: B027 - most can draw for any rows
+        """UsageError or InputError where it cannot make so many draws of rows [R] with these keys and holes [R, D],
+        before any is made."""
 
     def rows_at_once(self, draws: int) -> int:
         """How many rows `sample` wants to see together: a multiple of ROW_BLOCK. The result does not depend on it."""

@@ -21,35 +21,43 @@ class ChainsImputer(Imputer):
     `replaced`); a row without such a chain is set to the nearest bound (counted as `bounded`).
 
     single  whether a fit by the run's method has one chain whatever its settings are
+    others  whether another sampler can draw for the run
     """
 
-    def __init__(self, held: HeldChains, single: bool = False) -> None:
+    def __init__(self, held: HeldChains, single: bool = False, others: bool = True) -> None:
         self._held = held
-        self._single = single
+        self._single, self._others = single, others
         self._replaced = 0
         self._bounded = 0
 
-    def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+    def require(self, keys: Tensor, missing: Tensor, m: int) -> None:
         """UsageError for more than K draws, InputError for rows that the run does not hold."""
         held, K = self._held, self._held.K
-        wanted = int(noise.draws.max()) + 1 if len(noise.draws) > 0 else 0
-        if wanted > K:
-            raise UsageError(
-                f"sampler 'chains' has {K} draw{'s' * (K > 1)} of each cell, draw {wanted} was asked for",
-                f"use --m {K} or another sampler"
-                if self._single
-                else f"use --m {K} or less, another sampler, or a fit with --set method.imputations={wanted}",
-            )
-        found = held.find(noise.rows)
-        rows = found.clamp(min=0)
-        incomplete = missing.any(1)
-        known = (found >= 0) & (held.missing[rows] == missing).all(1)
-        if bool((incomplete & ~known).any()):
+        found = held.find(keys)
+        other = missing.any(1) & ~((found >= 0) & (held.missing[found.clamp(min=0)] == missing).all(1))
+        if bool(other.any()):
             raise InputError(
                 "sampler 'chains' works only for the table that the run holds: "
-                f"{int((incomplete & ~known).sum())} rows are new or have other holes",
-                "use another sampler, or finetune the run on this table first (a fit by vgi)",
+                f"{int(other.sum())} rows are new or have other holes",
+                "use another sampler, or finetune the run on this table first (a fit by vgi)"
+                if self._others
+                else "this run has no other sampler: a fit by --method vgi fills new rows",
             )
+        if m > K:
+            ways = [f"--m {K}" if self._single else f"--m {K} or less"]
+            ways += ["another sampler"] * self._others
+            ways += [] if self._single else [f"a fit with --set method.imputations={m}"]
+            raise UsageError(
+                f"sampler 'chains' has {K} draw{'s' * (K > 1)} of each cell, draw {m} was asked for",
+                "use " + (" or ".join(ways) if len(ways) < 3 else f"{', '.join(ways[:-1])}, or {ways[-1]}"),
+            )
+
+    def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        """What `require` raises."""
+        self.require(noise.rows, missing, int(noise.draws.max()) + 1 if len(noise.draws) > 0 else 0)
+        held, K = self._held, self._held.K
+        found = held.find(noise.rows)
+        rows, incomplete = found.clamp(min=0), missing.any(1)
         every = held.values(rows, torch.arange(K, device=rows.device)).to(x)  # [K, R, D]
         inside = (box.contains(every) | ~missing).all(2)  # [K, R]
         turn = (noise.draws.to(rows.device)[:, None] + torch.arange(K, device=rows.device)) % K  # [n, K]
@@ -68,4 +76,4 @@ class ChainsImputer(Imputer):
 
 def build(fitted: SamplerInput) -> ChainsImputer:
     """The sampler `chains`."""
-    return ChainsImputer(held_chains(fitted), fitted.single)
+    return ChainsImputer(held_chains(fitted), fitted.single, fitted.others)

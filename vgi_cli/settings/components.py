@@ -70,7 +70,11 @@ def _check_bootstrap(recipe: Recipe, settings: Settings) -> list[Problem]:
     where, name = origin(settings, "bootstrap", "bootstrap"), recipe.method.name
     if not entry.traits.likelihood:
         what = "has no bootstrap refits, which reweight rows of a likelihood of the observed cells: it has none"
-        return [Problem(where, f"method '{name}' {what}", "leave it out, or take --method em or vgi")]
+        chosen = recipe.model.name != "auto"
+        able = [
+            one for one in ("em", "vgi") if not chosen or registry.METHODS[one].needs <= recipe.model.entry.provides
+        ]
+        return [Problem(where, f"method '{name}' {what}", f"leave it out, or take --method {' or '.join(able)}")]
     gaussian = recipe.model.name == "auto" or "gaussian" in recipe.model.entry.provides
     if gaussian or recipe.method.algorithm.refit is not None:
         return []

@@ -165,7 +165,13 @@ def recipe_text(path: Path, where: str = "--recipe") -> str:
                 f"{where}: '{path}' is larger than {MOST_BYTES // 1_000_000} MB", "give the path of a YAML recipe"
             )
         return data.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(
+            f"{where}: cannot read '{path}': line {line} is not UTF-8 (byte 0x{data[error.start]:02x})",
+            "save the recipe as UTF-8",
+        ) from None
+    except OSError as error:
         raise UsageError(f"{where}: cannot read '{path}': {error}", "give the path of a YAML recipe") from None
 
 

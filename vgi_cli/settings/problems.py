@@ -74,19 +74,33 @@ def validate(model: type[BaseModel], values: Mapping[str, Any]) -> list[Any]:
     except ValidationError as error:
         seen: dict[Any, Any] = {}
         errors = error.errors(include_url=False)
-        keys = [tuple(part for part in item["loc"] if not str(part).startswith(_ARMS)) for item in errors]
+        keys = [_key(model, item["loc"]) for item in errors]
         within = {key[:n] for key in keys for n in range(len(key))}
         for item, key in zip(errors, keys, strict=True):
             # pydantic counts malformed items as absent, and a list that is wrong inside as none of the names
             if item["type"] in ("too_short", "literal_error") and key in within:
                 continue
-            words = range_of(model, key)
+            words, again = range_of(model, key), key[:2] in seen
             first = seen.setdefault(key[:2], {**item, "loc": key, "range": words})
             if first["type"] == "literal_error" != item["type"] and words is not None:  # names, or a number
                 names = first["ctx"]["expected"].replace(" or ", ", ")
                 first["ctx"] = {"expected": f"{names} or {words}"}
+            elif again and first["loc"] == key and _expected(first) and _expected(item):
+                first["either"] = f"{_expected(first)} or {_expected(item)}"
         return list(seen.values())
     return []
+
+
+def _key(model: type[BaseModel], loc: Sequence[str | int]) -> tuple[str | int, ...]:
+    """The key of a setting, without the names of what its value may be one of."""
+    kinds: list[tuple[Any, tuple[Any, ...]]] = [(model, ())]
+    key: list[str | int] = []
+    for part in loc:
+        arm = len(kinds) > 1 and part in {getattr(kind, "__name__", None) for kind, _ in kinds}
+        if not arm and not str(part).startswith(_ARMS):
+            key.append(part)
+            kinds = [inner for kind, _ in kinds for inner in _inside(kind, part)]
+    return tuple(key)
 
 
 def range_of(model: type[BaseModel], key: Sequence[str | int]) -> str | None:
@@ -166,7 +180,7 @@ def describe(error: Any, prefix: str, settings: Settings, known: Iterable[str]) 
         return Problem(
             origin, f"{named}expected {expected}, got {got}", hint if hint.startswith("did") else f"give {expected}"
         )
-    expected = _expected(error)
+    expected = error.get("either", _expected(error))
     if expected is None:
         message = error["msg"][:1].lower() + error["msg"][1:]
         return Problem(origin, f"{named}{message}, got {got}")

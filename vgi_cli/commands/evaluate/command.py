@@ -32,7 +32,7 @@ from vgi_cli.commands.finetune import inside_of, require_conditionals
 from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings
 from vgi_cli.commands.memory import require_files, require_memory
 from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest, check_rows
-from vgi_cli.commands.samplers import parameter_uncertainty
+from vgi_cli.commands.samplers import checked_sampler, parameter_uncertainty
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.errors import InputError, Interrupted, UsageError
@@ -48,6 +48,7 @@ from vgi_cli.fitting.tables import row_weights
 from vgi_cli.machine.work import OutOfTime, Work, limit_of, watch_signals
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
+from vgi_cli.registry import names as registry
 from vgi_cli.reporting import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING, Reporter
 from vgi_cli.runs.files import json_bytes, write_atomic
 from vgi_cli.table.base import Table
@@ -137,6 +138,8 @@ def make(
     """The report of a table; nothing is written. `truth`: the complete table, `known`: the law behind it."""
     device = compute_on(fitted, request)
     seed = seed_of(fitted, request)
+    if truth is not None:
+        _require_draws(fitted, table, request)
     limit, more = end.limit, truth is not None or request.conditionals or request.objective
     until = limit.until(TIME_SHARE) if more else limit.end
     scored = log_likelihood(fitted, table, request, seed, device, reporter, end, until)
@@ -304,6 +307,26 @@ class _Asked(NamedTuple):
     reporter: Reporter
 
 
+def _scored_draws(request: EvaluateRequest) -> ImputeRequest:
+    """The draws by which imputations are scored."""
+    return ImputeRequest(checkpoint=request.checkpoint, settings=request.settings, m=COVERAGE_DRAWS)
+
+
+def _require_draws(fitted: FittedTable, table: Table, request: EvaluateRequest) -> None:
+    """UsageError or InputError where a run that only holds imputations of its own table has none to be scored."""
+    draws = _scored_draws(request)
+    if not registry.SAMPLERS[checked_sampler(fitted, draws)].traits.stored:
+        return
+    try:
+        Sampling(fitted, draws, Work()).require(fitted.rows(table))
+    except UsageError as error:
+        what = f"imputations are scored by {COVERAGE_DRAWS} draws, and {error}"
+        anew = f"fit again with --set method.imputations={COVERAGE_DRAWS}"
+        raise UsageError(what, f"leave out --truth and --mask, or {anew}") from None
+    except InputError as error:
+        raise InputError(str(error), f"leave out --truth and --mask; {error.hint}") from None
+
+
 def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[str, Any], list[str]]:
     """Scores of 19 draws of the cells that are missing in `table` and known in `truth`; not of those that only count as
     missing, because the fit has not seen their level. Rows are drawn in random order:
@@ -317,7 +340,7 @@ def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[st
         raise InputError(
             f"no cell that is missing in {table.label} is known in the truth", "--truth names the complete table"
         )
-    draws_of = ImputeRequest(checkpoint=request.checkpoint, settings=request.settings, m=COVERAGE_DRAWS)
+    draws_of = _scored_draws(request)
     done, drawn = _drawn(asked, draws_of, end)
     notes = remarks(done.diagnostics)
     line = f"imputations are scored in {len(drawn):,} of {table.N:,} rows, drawn at random"

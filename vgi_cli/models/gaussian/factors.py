@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.maths import lanes
-from vgi_cli.maths.gaussian import factor_posterior, factor_precision
+from vgi_cli.maths.gaussian import factor_posterior, factor_precision, greatest
 from vgi_cli.models.gaussian.gaussians import (
     Footprint,
     Gaussians,
@@ -157,8 +157,7 @@ class FactorGaussians(Gaussians):
         F = torch.zeros_like(self.F)
         for _ in range(20):
             root = psi.sqrt()
-            value, vector = torch.linalg.eigh(covariance / (root[:, :, None] * root[:, None, :]))
-            value, vector = value[:, -self.L :], vector[:, :, -self.L :]
+            value, vector = greatest(covariance / (root[:, :, None] * root[:, None, :]), self.L)
             F = root[:, :, None] * vector * (value - 1).clamp(min=1e-3).sqrt()[:, None, :]
             psi = torch.maximum(diagonal - F.square().sum(-1), 0.01 * diagonal)
         self._take(mean, F, psi)
