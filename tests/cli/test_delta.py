@@ -13,7 +13,7 @@ import torch
 
 import vgi_cli
 import vgi_cli.errors
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 from tests.schemas import checked
 from vgi_cli.columns.deltas import read_deltas, shifted
 from vgi_cli.commands.deltas import means_over_shifts
@@ -125,6 +125,7 @@ def test_a_record_lies_beside_the_tables(run: vgi_cli.Run, vgi: Vgi) -> None:
     assert (
         f"--delta share=+9: {share['fills']} fills moved by +9, {share['fills']} of them stopped by a bound" in done.err
     )
+    assert "do not keep to" not in done.err
     filled = pd.read_csv("out.2.csv")
     assert (filled["share"][table()["share"].isna()] == 5).all()
     assert vgi("impute", "--checkpoint", run.path, *given, "-o", "out.parquet").hint.startswith("`--force`")
@@ -217,3 +218,18 @@ def test_a_shift_of_many_ranges_is_warned_of(run: vgi_cli.Run) -> None:
         run.impute(m=1, delta={"weight": shift}, say=said.append)
         lines = [line for line in said if "times the range of 'weight'" in line]
         assert len(lines) == warned and all(line.startswith("warning: --delta weight=-1e6: ") for line in lines)
+
+
+def test_relations_that_a_shift_leaves_out_are_named(vgi: Vgi) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"net": rng.gamma(2, 20, 90).round(2), "tax": rng.gamma(2, 10, 90).round(2)})
+    frame["gross"] = (frame.net + frame.tax).round(2)
+    frame["x"] = rng.normal(size=90).round(3)
+    frame.mask(rng.random(frame.shape) < 0.1).to_csv("t.csv", index=False)
+    fit_once(vgi, "t.csv", "--model", "fa", "--set", "bootstrap=none", "--set", "model.factors=1")
+    line = "with --delta fills do not keep to 'gross' = 'net' + 'tax'"
+    for more in (["--dry-run"], []):
+        done = vgi("impute", "--checkpoint", "run", "--m", "1", "--delta", "tax=+5", "-o", "o.csv", *more)
+        assert done.code == 0 and line in done.err + done.out
+    done = vgi("impute", "--checkpoint", "run", "--m", "1", "--delta", "x=+5", "-o", "x.csv")
+    assert done.code == 0 and "do not keep to" not in done.err

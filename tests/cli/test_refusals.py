@@ -748,3 +748,50 @@ def test_a_fit_where_another_was_killed_while_it_replaced_a_run_says_where_that_
     assert done.code == 0 and Path(".run.replaced.1/manifest.json").exists()
     said = "warning: the run that --force replaced by this one is still in '.run.replaced.1' (to remove it: rm -rf "
     assert said in done.err and ".run.replaced.1)" in done.err
+
+
+def test_a_run_that_fills_its_own_table_alone_says_so(vgi: Vgi, tmp_path: Path) -> None:
+    """A flow with levels by impute-then-fit has stored imputations, and nothing that draws others."""
+    rng = np.random.default_rng(0)
+    cells = [f"{rng.choice(list('uv'))},{rng.normal():.2f},{rng.normal():.2f}" for _ in range(40)]
+    cells[3], cells[5] = "u,,1.5", ",0.2,0.3"
+    Path("mixed.csv").write_text("g,x,y\n" + "\n".join(cells) + "\n")
+    Path("new.csv").write_text("g,x,y\nu,,0.5\n")
+    Path("whole.csv").write_text("g,x,y\nu,1.0,0.5\n")
+    fit = ["--model", "flow", "--imputer", "empirical", "--epochs", "1", "--set", "model.blocks=1"]
+    done = vgi("fit", "mixed.csv", *fit, "--column", "g=categorical", "--out", "run")
+    line = "fills the holes of this table alone: for new rows fit by --method vgi"
+    assert done.code == 0 and f"model flow by impute-then-fit with columns of levels {line}" in done.err
+    for more in ([], ["--dry-run"]):  # what would be refused is refused before anything is said of it
+        error, hint = refused(vgi, "impute", "--checkpoint", "run", "new.csv", *more)
+        assert error.endswith("only for the table that the run holds: 1 rows are new or have other holes")
+        assert hint == "this run has no other sampler: a fit by --method vgi fills new rows"
+    error, hint = refused(vgi, "impute", "--checkpoint", "run", "--m", "9", "--dry-run")
+    assert hint == "use --m 5 or less or a fit with --set method.imputations=9"
+    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "new.csv", "--truth", "whole.csv")
+    assert hint == "leave out --truth and --mask; this run has no other sampler: a fit by --method vgi fills new rows"
+    Path("known.csv").write_text(Path("mixed.csv").read_text().replace("u,,1.5", "u,0.1,1.5"))
+    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "mixed.csv", "--truth", "known.csv")
+    assert error.startswith("imputations are scored by 19 draws, and sampler 'chains' has 5 draws of each cell")
+    assert hint == "leave out --truth and --mask, or fit again with --set method.imputations=19"
+    error, hint = refused(vgi, "finetune", "--checkpoint", "run", "new.csv")
+    assert "which leaves no conditionals to fine-tune" in error and hint.startswith("fine-tuning needs a fit by vgi")
+
+
+def test_a_folder_that_is_no_run_is_not_offered_to_be_replaced(vgi: Vgi, data: Path) -> None:
+    Path("other").mkdir()
+    Path("other/thesis.txt").write_text("x")
+    error, hint = refused(vgi, "fit", "data.csv", *FA, "--out", "other")
+    assert (error, hint) == ("--out: 'other' exists and is not a run", "choose a new name")
+
+
+def test_blocks_are_looked_at_before_a_fit(vgi: Vgi, data: Path) -> None:
+    error, hint = refused(vgi, "fit", "data.csv", "--model", "fa", "--method", "vgi", "--block", "a,x", "--dry-run")
+    assert error == "--block x: the column is not modelled" and "a" in hint
+
+
+@pytest.mark.parametrize(("model", "able"), [("flow", "vgi"), ("fa", "em or vgi"), ("auto", "em or vgi")])
+def test_the_hint_on_refits_names_methods_that_the_model_has(vgi: Vgi, model: str, able: str) -> None:
+    more = ["--imputer", "mean", "--set", "bootstrap=3"]
+    error, hint = refused(vgi, "fit", unread(), *(["--model", model] if model != "auto" else []), *more)
+    assert "has no bootstrap refits" in error and hint == f"leave it out, or take --method {able}"

@@ -15,6 +15,7 @@ from vgi_cli.columns.clock import _PERIODS, FORMATS, Said, format_problem, is_pe
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.periods import first_days, periods_of, week, week_of
 from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import codes_of, kept_words
@@ -275,3 +276,15 @@ def test_the_way_out_of_several_formats_of_months_is_named() -> None:
     note = next(str(note) for note in infer_schema(table)[1] if "several formats" in str(note))
     [flag] = re.findall(r"'c=date:([^']*)'", note)
     assert infer_schema(table, kinds={"c": f"date:{flag}"})[0].encoded[0].kind == "date"
+
+
+def test_months_that_the_fit_has_not_seen_come_with_the_kind_that_takes_them() -> None:
+    months = pd.DataFrame({"month": ["Jan-24", "Feb-24", "Mar-24"] * 20, "x": np.random.default_rng(0).normal(size=60)})
+    schema = infer_schema(from_frame(months))[0]
+    later, other = months.replace("Mar-24", "Jul-24"), months.replace("Mar-24", "summer")
+    with pytest.raises(InputError) as caught:
+        check(from_frame(later), schema)
+    assert "; a fit with `columns={'month': 'date:%b-%y'}` takes every month" in str(caught.value.hint)
+    with pytest.raises(InputError) as caught:
+        check(from_frame(other), schema)
+    assert "a fit with" not in str(caught.value.hint)

@@ -340,7 +340,15 @@ def test_recipes_that_cannot_be_read(tmp_path: Path) -> None:
     assert refusal({}, recipe=tmp_path / "none.yaml")[0].startswith("--recipe: no file")
     assert refusal({}, recipe=tmp_path)[0].startswith("--recipe: cannot read")
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
-    assert refusal({}, recipe=tmp_path / "b.yaml")[0].startswith("--recipe: cannot read")
+    error, hint = refusal({}, recipe=tmp_path / "b.yaml")
+    assert error.startswith("--recipe: cannot read") and error.endswith(": line 1 is not UTF-8 (byte 0xff)")
+    assert hint == "save the recipe as UTF-8"
+
+
+def test_a_setting_of_two_kinds_is_one_problem(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text("val: [1]\n")
+    error, _ = refusal({}, recipe=tmp_path / "b.yaml")
+    assert error.endswith("b.yaml, line 1: val: expected a number or a text, got [1]")
 
 
 def test_a_recipe_survives_its_text(tmp_path: Path) -> None:
