@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.table.helpers import save
+from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.wording import WRITTEN, kind_flag, token_flag, typed
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
@@ -342,13 +343,14 @@ def test_a_negative_code_is_said_with_its_flag(tmp_path: Path) -> None:
     assert not any("means missing" in note for note in notes(two_columns(tmp_path, ["-1", "0", "1", "2"] * 10)))
 
 
-def asked(folder: Path, hours: list[str], works: list[str]) -> list[str]:
+def asked(folder: Path, hours: list[str], works: list[str], encoding: Encoding | None = None) -> list[str]:
     path = save(
         folder,
         "t.csv",
         "works,hours,y\n" + "".join(f"{w},{h},{y}\n" for w, h, y in zip(works, hours, OTHER, strict=True)),
     )
-    return [note for note in notes(read_table([str(path)])) if "have no cell" in note or "has no cell" in note]
+    given = {} if encoding is None else {"encoding": encoding}
+    return [note for note in notes(read_table([str(path)]), **given) if "have no cell" in note or "has no cell" in note]
 
 
 def test_a_column_that_does_not_apply_to_a_level_is_said(tmp_path: Path) -> None:
@@ -360,6 +362,8 @@ def test_a_column_that_does_not_apply_to_a_level_is_said(tmp_path: Path) -> None
     ]
     assert asked(tmp_path, [*hours[:2], "3.1", *hours[3:]], works) == []  # one has a cell
     [line] = asked(tmp_path, hours, ["", *works[1:3], "", *works[4:]])
+    assert line.endswith("there, the fills of these rows mean nothing (leave them out afterwards)")
+    [line] = asked(tmp_path, hours, ["", *works[1:3], "", *works[4:]], Encoding(relations="ignore"))
     assert line.endswith("; in 2 rows with it 'works' is missing, and may be filled 'no' all the same")
     few = ["" if w == "no" or i % 3 else x for i, (w, x) in enumerate(zip(works, X, strict=True))]
     assert asked(tmp_path, few, works) == []  # hardly anybody has

@@ -25,6 +25,7 @@ from vgi_cli.columns.base import (
 from vgi_cli.columns.number import Constant, as_written
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
+from vgi_cli.columns.skips import Skip
 from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError, RunError, UsageError, nearest
 from vgi_cli.layout import Layout
@@ -111,13 +112,14 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
 @dataclass(frozen=True)
 class Schema:
     """The columns of a fitted table in its order, the transform behind the codecs, and the relations between modelled
-    columns and their orders that fills keep to."""
+    columns, their orders and skips that fills keep to."""
 
     columns: tuple[Column, ...]
     transform: Transform = "linear"
     format: int = SCHEMA_FORMAT
     relations: tuple[Relation, ...] = ()
     orders: tuple[Order, ...] = ()
+    skips: tuple[Skip, ...] = ()
 
     @cached_property
     def encoded(self) -> tuple[ModelledColumn, ...]:
@@ -155,6 +157,7 @@ class Schema:
             "format": self.format,
             "relations": [_adapter(Relation).dump_python(one, mode="json") for one in self.relations],
             "orders": [_adapter(Order).dump_python(one, mode="json") for one in self.orders],
+            "skips": [_adapter(Skip).dump_python(one, mode="json") for one in self.skips],
         }
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -180,12 +183,16 @@ class Schema:
         once = len({c.name for c in columns}) == len(columns)
         if not once or any(c.role != "data" and not isinstance(c, Carried) for c in columns):
             raise _damaged("columns do not fit together")
-        schema = cls(columns, document.transform, relations=document.relations, orders=document.orders)
+        kept = {"relations": document.relations, "orders": document.orders, "skips": document.skips}
+        schema = cls(columns, document.transform, **kept)
         if not all(_fits(one, schema) for one in schema.relations):
             raise _damaged("relations do not fit the columns")
         numbers = {column.name for column in schema.encoded if column.level_counts[-1] == 0}
         if not all({one.low, one.high} <= numbers for one in schema.orders):
             raise _damaged("orders do not fit the columns")
+        counts = {column.name: column.level_counts[-1] for column in schema.encoded}
+        if not all(counts.get(one.name) == len(one.shares) and set(one.others) <= set(counts) for one in schema.skips):
+            raise _damaged("skips do not fit the columns")
         return schema
 
 
@@ -198,6 +205,7 @@ class _Document:
     format: Literal[6] = 6
     relations: tuple[Relation, ...] = ()
     orders: tuple[Order, ...] = ()
+    skips: tuple[Skip, ...] = ()
 
 
 @cache

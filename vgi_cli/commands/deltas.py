@@ -17,7 +17,7 @@ from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, plain
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import SHOWN
-from vgi_cli.encoding.redundant import relation_words
+from vgi_cli.encoding.redundant import relation_words, skip_words
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.rows import Rows
@@ -132,6 +132,7 @@ class Deltas:
         moved = self.columns
         words = [relation_words(one, self._schema) for one in self._schema.relations if moved & set(one.names)]
         words += [one.words() for one in self._schema.orders if moved & {one.low, one.high}]
+        words += [skip_words(one, self._schema) for one in self._schema.skips if one.name in moved]
         more = [f"and {len(words) - SHOWN} more"] if len(words) > SHOWN else []
         return [f"with --delta fills do not keep to {'; '.join([*words[:SHOWN], *more])}"] if words else []
 

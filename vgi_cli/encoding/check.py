@@ -16,6 +16,7 @@ from vgi_cli.columns.wording import SHOWN, Alarm, are, capped, first_cell, hole_
 from vgi_cli.encoding.orders import crossings
 from vgi_cli.encoding.redundant import every_kept
 from vgi_cli.encoding.relations import departures
+from vgi_cli.encoding.skips import contradictions
 from vgi_cli.errors import InputError, closest
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import absent, forget_unseen
@@ -95,7 +96,7 @@ class Check:
         self._bare = BareRows()
         self._found: dict[str, list[_Found]] = {name: [] for name in schema.modelled}
         self._observed = dict.fromkeys(schema.modelled, 0)
-        self._departures = [0] * (len(schema.relations) + len(schema.orders))
+        self._departures = [0] * len(every_kept(schema))
         lacking = [name for name in schema.modelled if name not in names]
         if lacking:
             hint = "the fit needs every modelled column; a column may be empty"
@@ -118,7 +119,8 @@ class Check:
             self._observed[column.name] += int((~cells.missing).sum())
         if self._unseen == "missing":
             forget_unseen(table, self._schema)
-        departing = [*departures(table, self._schema), *crossings(table, self._schema)]
+        schema = self._schema
+        departing = [*departures(table, schema), *crossings(table, schema), *contradictions(table, schema)]
         self._departures = [a + b for a, b in zip(self._departures, departing, strict=True)]
         if self._schema.modelled:
             holes = absent(table, self._schema)

@@ -21,6 +21,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.orders import keep_orders
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing, noise_of
+from vgi_cli.encoding.skips import keep_skips
 
 WITHIN = 1e-6
 """Share of a column's resolution by which what is computed may be off a value of it."""
@@ -52,8 +53,8 @@ class _Cells:
 
 
 def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: Collection[str] = ()) -> int:
-    """Let the fills keep to the relations of their columns, and to their orders (`orders.py`), in place. In how many
-    rows of all draws some fill could not.
+    """Let the fills keep to the skips of their columns (`skips.py`), to their relations, and to their orders
+    (`orders.py`), in place. In how many rows of all draws some fill could not.
 
     draws     [m, N, columns] codes of completed rows
     observed  [N, columns] codes of the same rows, exact where a cell is observed
@@ -67,6 +68,7 @@ def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Sche
     its digits go. Exact relations come before rounded ones, and of these the finer ones first. A row whose cells cannot
     go together within the limits of the columns stays as it was drawn.
     """
+    keep_skips(draws, missing, schema, but)
     for j, column in enumerate(schema.encoded):
         number = as_number(column)
         if number is not None and number.power:  # as they will be written, so that others are computed from that

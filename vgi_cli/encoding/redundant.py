@@ -19,6 +19,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.skips import Skip
 from vgi_cli.columns.wording import SHOWN, capped, named, typed
 from vgi_cli.table.base import Table
 
@@ -111,8 +112,15 @@ def rest_of_kept(schema: Schema) -> list[str]:
 
 
 def every_kept(schema: Schema) -> list[str]:
-    """The relations and orders of a schema in words."""
-    return [*(relation_words(one, schema) for one in schema.relations), *(one.words() for one in schema.orders)]
+    """The relations, orders and skips of a schema in words."""
+    relations = [relation_words(one, schema) for one in schema.relations]
+    return [*relations, *(one.words() for one in schema.orders), *(skip_words(one, schema) for one in schema.skips)]
+
+
+def skip_words(skip: Skip, schema: Schema) -> str:
+    """`'smoke' is not 'no' where 'cigarettes' is observed`."""
+    column = schema.encoded[schema.modelled.index(skip.name)]
+    return skip.words(column.spell(np.array([float(skip.level)]), None)[0])
 
 
 def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:

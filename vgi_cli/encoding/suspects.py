@@ -31,6 +31,7 @@ from vgi_cli.columns.wording import (
     named,
     typed,
 )
+from vgi_cli.encoding.skips import skipped
 from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, scales_of_words, spelled_alike
 from vgi_cli.encoding.texts import text_doubts, thousands
 from vgi_cli.encoding.totals import totals
@@ -52,11 +53,6 @@ FEWEST_CODED, SO_OFTEN, SO_LARGE = 3, 3.0, 4.0
 """A negative value may be such a code where so many cells hold it, and it is far away as 99 is, or so many times the
 cells of a usual value hold it and the largest value is so many times its size."""
 FAR, BELOW = "far from all other values", "negative, unlike all other values"
-FEWEST_SKIPPED, ASKED = 10, 0.5
-"""Rows of a level, all without a cell of another column, and the share of the other rows that have one, from which on
-that column may be one that does not apply there."""
-MOST_GROUPS = 20
-"""Levels of a column that may tell where another one applies."""
 KEY = re.compile(r"(?:(?:^|[\W_])(?i:id|key|code|nr|no|number)|[a-z](?:ID|Id|Key|Code|Nr|No|Number))$")
 """What the name of a key ends with: `id`, `patient_id`, `PatientID`, but not `humid`."""
 CODE = re.compile(
@@ -373,41 +369,21 @@ def negative_codes(values: Floats) -> list[_Far]:
 
 def _skipped(table: Table, schema: Schema) -> list[str]:
     """Columns without a cell in all rows of a level of another column, and with cells in most other rows."""
-    columns = schema.encoded
-    observed = (
-        np.stack([~table.missing(column.name) for column in columns], 1) if columns else np.zeros((table.N, 0), bool)
-    )
     lines = []
-    holes = ~observed.all(0) & observed.any(0)
-    for place, column in enumerate(columns):
-        levels = list(column.levels) if isinstance(column, Levelled) else []
-        if not 2 <= len(levels) <= MOST_GROUPS:
-            continue
-        codes = column.codes(table.column(column.name))
-        for code, level in enumerate(levels):
-            there = codes == code
-            elsewhere = ~there & ~np.isnan(codes)
-            if there.sum() < FEWEST_SKIPPED or not elsewhere.any():
-                continue
-            share = observed[elsewhere].mean(0)
-            names = [
-                columns[j].name
-                for j in np.flatnonzero(holes & ~observed[there].any(0) & (share >= ASKED)).tolist()
-                if j != place
-            ]
-            if names:
-                have = "has" if len(names) == 1 else "have"
-                places = [j for j, one in enumerate(columns) if one.name in names]
-                unknown = int((np.isnan(codes) & observed[:, places].any(1)).sum())
-                against = (
-                    f"; in {unknown:,} row{'s' * (unknown > 1)} with {'it' if len(names) == 1 else 'one of them'} "
-                    f"'{column.name}' is missing, and may be filled '{level}' all the same"
-                )
-                lines.append(
-                    f"{named('column', names)} {have} no cell in the {there.sum():,} rows where '{column.name}' is "
-                    f"'{level}', and cells in most others: if {'it does' if len(names) == 1 else 'they do'} not apply "
-                    f"there, the fills of these rows mean nothing (leave them out afterwards){against * (unknown > 0)}"
-                )
+    for skip, rows, unknown in skipped(table, schema):
+        column = schema.encoded[schema.modelled.index(skip.name)]
+        level, one = column.spell(np.array([float(skip.level)]), None)[0], len(skip.others) == 1
+        against = (
+            f"; in {unknown:,} row{'s' * (unknown > 1)} with {'it' if one else 'one of them'} '{skip.name}' is "
+            f"missing, and may be filled '{level}' all the same"
+        )
+        lines.append(
+            f"{named('column', skip.others)} {'has' if one else 'have'} no cell in the {rows:,} rows where "
+            f"'{skip.name}' is '{level}', and cells in most others: if {'it does' if one else 'they do'} not apply "
+            f"there, the fills of these rows mean nothing (leave them out afterwards)"
+            + against
+            * (unknown > 0 and skip not in schema.skips)
+        )
     return capped(lines)
 
 

@@ -1,0 +1,119 @@
+"""Questions that are asked of some rows alone: found, and kept by fills of the level that says where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import vgi_cli
+from vgi_cli.columns.base import Encoding
+from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.skips import Skip
+from vgi_cli.encoding.check import check
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.redundant import kept_words
+from vgi_cli.errors import RunError
+from vgi_cli.table.frames import from_frame
+
+N = 400
+
+
+def survey(seed: int = 0) -> pd.DataFrame:
+    """Cigarettes a day and the brand are asked of who smokes; some did not answer whether they do."""
+    rng = np.random.default_rng(seed)
+    smoke = rng.choice(["no", "daily", "sometimes"], N, p=[0.5, 0.3, 0.2])
+    frame = pd.DataFrame({"smoke": smoke, "age": rng.normal(50, 10, N).round(1)})
+    frame["cigarettes"] = np.where(smoke == "no", np.nan, rng.poisson(12, N))
+    frame["brand"] = np.where(smoke == "no", None, rng.choice(["u", "v", "w"], N))
+    frame.loc[rng.random(N) < 0.2, "smoke"] = None
+    return frame
+
+
+def schema_of(frame: pd.DataFrame, encoding: Encoding = Encoding()) -> Schema:  # noqa: B008 - it is frozen
+    return infer_schema(from_frame(frame), encoding=encoding)[0]
+
+
+def test_they_are_found_and_said() -> None:
+    schema = schema_of(survey())
+    (skip,) = schema.skips
+    levels = ["daily", "no", "sometimes"]
+    assert (skip.name, skip.level, skip.others) == ("smoke", levels.index("no"), ("cigarettes", "brand"))
+    asked = survey().dropna(subset=["smoke", "cigarettes"]).smoke.value_counts(normalize=True)
+    assert skip.shares == pytest.approx([asked.get(level, 0.0) for level in levels])
+    assert "'smoke' is not 'no' where one of columns 'cigarettes', 'brand' is observed" in kept_words(schema, None)[0]
+    assert Schema.from_json(schema.to_json()).skips == schema.skips
+    assert schema_of(survey(), Encoding(relations="ignore")).skips == ()
+    assert schema_of(survey().assign(cigarettes=1.0 * np.arange(N), brand="u")).skips == ()  # asked of all
+
+
+def test_fills_keep_to_them() -> None:
+    """As often as the other levels where the question was asked; elsewhere, and what is observed, stays as it is."""
+    frame = survey()
+    schema = schema_of(frame)
+    at = {name: i for i, name in enumerate(schema.modelled)}
+    rng = np.random.default_rng(1)
+    missing = np.stack([frame[name].isna().to_numpy() for name in schema.modelled], 1)
+    draws = rng.normal(size=(50, N, len(at)))
+    draws[..., at["smoke"]], draws[..., at["brand"]] = 1.0, rng.integers(0, 3, (50, N))
+    before = draws.copy()
+    assert keep_relations(draws, np.zeros(missing.shape), missing, schema) == 0
+    asked = missing[:, at["smoke"]] & ~missing[:, [at["cigarettes"], at["brand"]]].all(1)
+    new = draws[:, asked, at["smoke"]]
+    (skip,) = schema.skips
+    share = np.bincount(new.astype(int).ravel(), minlength=3) / new.size
+    assert share[1] == 0 and np.abs(share - skip.shares).max() < 4 * np.sqrt(0.25 / new.size)
+    draws[:, asked, at["smoke"]] = before[:, asked, at["smoke"]]
+    np.testing.assert_array_equal(draws, before)
+    again = before.copy()
+    keep_relations(again, np.zeros(missing.shape), missing, schema, but={"smoke"})
+    np.testing.assert_array_equal(again, before)
+    some = before[:2, 100:].copy()  # a fill does not depend on what else is filled
+    keep_relations(some, np.zeros(missing[100:].shape), missing[100:], schema)
+    np.testing.assert_array_equal(some[:, asked[100:], at["smoke"]], new[:2, asked[:100].sum() :])
+
+
+def test_rows_of_a_new_table_that_contradict_are_counted() -> None:
+    schema = schema_of(survey())
+    new = survey(5)
+    new.loc[:2, ["smoke", "cigarettes"]] = "no", 4.0
+    (line,) = [note for note in check(from_frame(new), schema) if "in every row of the fit" in note]
+    assert "is observed in every row of the fit; 3 rows of" in line and line.endswith("fills keep to it all the same")
+
+
+def test_a_filled_survey_contradicts_nobody(tmp_path: Path) -> None:
+    frame = survey(2)
+    settings = {"bootstrap": "none", "model.components": 1}
+    run = vgi_cli.fit(frame, model="mixture", set=settings, out=tmp_path / "run")
+    asked = frame.smoke.isna() & frame.cigarettes.notna()
+    assert asked.sum() > 20
+    for filled in run.impute(frame, m=3):
+        assert not (filled.smoke[asked] == "no").any() and (filled.smoke == "no").any()
+        assert (filled.smoke[frame.smoke.notna()] == frame.smoke.dropna()).all()
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        {"name": "age"},
+        {"others": ["unknown"]},
+        {"others": []},
+        {"level": 7},
+        {"shares": [0.5, 0.25, 0.25]},
+        {"shares": [0.5, 0.0, 0.6]},
+    ],
+)
+def test_skips_that_do_not_fit_are_refused(spoiled: dict[str, object]) -> None:
+    raw = json.loads(schema_of(survey()).to_json())
+    raw["skips"][0] |= spoiled
+    with pytest.raises(RunError, match=r"schema\.json"):
+        Schema.from_json(json.dumps(raw))
+
+
+def test_a_skip_needs_other_columns() -> None:
+    with pytest.raises(ValueError, match="do not fit together"):
+        Skip("a", 0, ("a",), (0.0, 1.0))
