@@ -101,6 +101,7 @@ def test_flags_of_tables_work_as_in_fit(vgi: Vgi, table: Path, tmp_path: Path) -
     assert kinds == {"x": "numeric", "y": "numeric"}
 
 
+@pytest.mark.slow
 def test_other_sources_give_the_same(vgi: Vgi, table: Path, tmp_path: Path) -> None:
     first = found(vgi, "t.csv")
     (tmp_path / "folder").mkdir()

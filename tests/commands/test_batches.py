@@ -117,6 +117,7 @@ def test_record_batches_come_back_as_such_and_empty_ones_empty(folder: Path) -> 
         assert type(filled) is type(empty) and filled.num_rows == 0 and filled.schema == found.schema
 
 
+@pytest.mark.slow
 def test_a_pickled_one_fills_in_another_process(folder: Path) -> None:
     fill = vgi_cli.impute_batches("mixture", key="row")
     Path("fill.pickle").write_bytes(pickle.dumps(fill))

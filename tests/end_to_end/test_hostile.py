@@ -55,6 +55,7 @@ def child(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_four_commands_open_no_socket(tmp_path: Path) -> None:
     done = child(SCRIPT, tmp_path)
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "no socket", done.stderr

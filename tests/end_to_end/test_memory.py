@@ -37,6 +37,7 @@ def simulate(path: Path, rows: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="peak memory is read from /proc")
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     settings = {"model.factors": 1, "bootstrap": "none"}

@@ -418,6 +418,7 @@ def test_before_the_fit() -> None:
             call(imputer())
 
 
+@pytest.mark.slow
 def test_scikit_learn_is_not_needed() -> None:
     """Neither to import the estimators nor to use them."""
     code = """if True:

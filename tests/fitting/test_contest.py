@@ -473,6 +473,7 @@ def test_each_model_of_a_weight_is_shown() -> None:
     assert len(lines) == 9 and "weight 50%" in lines[7] and lines[8] == "  1 more, in contest.json"
 
 
+@pytest.mark.slow
 def test_columns_that_say_nothing_of_each_other_are_said_to(tmp_path: Path) -> None:
     line = "no model fills hidden cells better than each column alone would: they say little of each other"
     for frame, correlation in ((normal(60, 0, 0.0), 0), (normal(60, 0), 0.9)):

@@ -143,6 +143,7 @@ def test_where_held_out_rows_ended_the_fit_each_refit_is_a_fit_of_its_own(
     assert said[0] == "the draws include the uncertainty of the fit: 3 bootstrap refits by vgi"
 
 
+@pytest.mark.slow
 def test_they_are_resumed_where_they_were_stopped_and_left_out_where_there_is_no_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

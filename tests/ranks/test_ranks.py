@@ -68,6 +68,7 @@ def check(found: dict[str, dict[str, float]]) -> None:
             assert value < 1e-9, (case, part, value)
 
 
+@pytest.mark.slow
 def test_two_ranks_fit_what_one_does_to_rounding() -> None:
     check(differences(FAST, 2))
 

@@ -184,6 +184,7 @@ def test_no_model_is_refused() -> None:
         ExactImputer([])
 
 
+@pytest.mark.slow
 def test_a_tail_that_has_no_value_need_not_lie_in_the_box() -> None:
     """A level, the tail that has a value at level 0 only, and b, which goes with the tail by 0.9; the tail lies over 1.
     Where the row is known to have no tail, b has its law whatever the box of the tail is; where the level is missing

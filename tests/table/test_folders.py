@@ -172,6 +172,7 @@ def listing(folder: str) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in Path(folder).rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_a_folder_goes_into_folders_with_the_same_files(vgi: Vgi, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_blocks, "block_rows", lambda width: 4)
     assert vgi("impute", "--checkpoint", "run", "--m", "2", "-o", "whole.parquet").code == 0
