@@ -127,3 +127,13 @@ def test_processes_end_quietly_and_leave_the_run_as_it_was(run: Path, unbuffered
     fit = ["fit", "data.csv", "--model", "fa", "--set", "bootstrap=none", "--out", "again"]
     ends(fit, "2>&1 | head -c 1")
     assert (Path("again") / "model.safetensors").read_bytes() == before[run / "model.safetensors"]
+
+
+@pytest.mark.parametrize("arguments", [["pipe"], ["data.csv", "--mask", "pipe"]])
+def test_a_named_pipe_is_refused_with_the_way_that_works(vgi: Vgi, tmp_path: Path, arguments: list[str]) -> None:
+    """Of `<(zcat data.gz)` a first look would take the first bytes."""
+    Path("data.csv").write_text("a,b\n1,2\n3,\n")
+    os.mkfifo("pipe")
+    done = vgi("fit", *arguments)
+    assert done.code == 2 and "pipe: a pipe, and files are read more than once" in done.err
+    assert "give the table as - (standard input)" in done.err

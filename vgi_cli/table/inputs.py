@@ -303,6 +303,11 @@ def split_name(path: Path) -> tuple[str, str]:
 
 def _begin(path: Path) -> bytes:
     """The first bytes of a file. InputError where there are none."""
+    if path.is_fifo():
+        raise InputError(
+            f"{path}: a pipe, and files are read more than once",
+            "write it to a file, or give the table as - (standard input): `zcat data.gz | vgi fit -`",
+        )
     try:
         with path.open("rb") as file:
             begin = file.read(8)
