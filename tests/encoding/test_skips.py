@@ -61,7 +61,8 @@ def test_fills_keep_to_them() -> None:
     draws = rng.normal(size=(50, N, len(at)))
     draws[..., at["smoke"]], draws[..., at["brand"]] = 1.0, rng.integers(0, 3, (50, N))
     before = draws.copy()
-    assert keep_relations(draws, np.zeros(missing.shape), missing, schema) == 0
+    numbers = rng.random((50, N))
+    assert keep_relations(draws, np.zeros(missing.shape), missing, schema, uniform=lambda name: numbers) == 0
     asked = missing[:, at["smoke"]] & ~missing[:, [at["cigarettes"], at["brand"]]].all(1)
     new = draws[:, asked, at["smoke"]]
     (skip,) = schema.skips
@@ -70,10 +71,10 @@ def test_fills_keep_to_them() -> None:
     draws[:, asked, at["smoke"]] = before[:, asked, at["smoke"]]
     np.testing.assert_array_equal(draws, before)
     again = before.copy()
-    keep_relations(again, np.zeros(missing.shape), missing, schema, but={"smoke"})
+    keep_relations(again, np.zeros(missing.shape), missing, schema, {"smoke"}, lambda name: numbers)
     np.testing.assert_array_equal(again, before)
     some = before[:2, 100:].copy()  # a fill does not depend on what else is filled
-    keep_relations(some, np.zeros(missing[100:].shape), missing[100:], schema)
+    keep_relations(some, np.zeros(missing[100:].shape), missing[100:], schema, uniform=lambda name: numbers[:2, 100:])
     np.testing.assert_array_equal(some[:, asked[100:], at["smoke"]], new[:2, asked[:100].sum() :])
 
 
@@ -112,6 +113,26 @@ def test_skips_that_do_not_fit_are_refused(spoiled: dict[str, object]) -> None:
     raw["skips"][0] |= spoiled
     with pytest.raises(RunError, match=r"schema\.json"):
         Schema.from_json(json.dumps(raw))
+
+
+def test_what_may_be_chance_is_not_kept() -> None:
+    """Many levels and many columns with half of their cells: some level has none in some column."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({f"c{i}": rng.choice([f"l{j}" for j in range(20)], 300) for i in range(10)})
+        frame = frame.assign(**{f"x{i}": rng.normal(size=300) for i in range(40)})
+        assert schema_of(frame.mask(rng.random(frame.shape) < 0.45)).skips == ()
+
+
+def test_rows_alike_are_not_filled_alike(tmp_path: Path) -> None:
+    """Of a table of levels alone many rows are the same; what replaces a level is drawn for each row."""
+    rng = np.random.default_rng(3)
+    frame = survey(3)[["smoke", "brand"]].assign(sex=rng.choice(["f", "m"], N))
+    settings = {"bootstrap": "none", "model.components": 1}
+    run = vgi_cli.fit(frame, model="mixture", set=settings, out=tmp_path / "run")
+    asked = frame.smoke.isna() & frame.brand.notna()
+    share = np.mean([(filled.smoke[asked] == "daily").mean() for filled in run.impute(frame, m=20)])
+    assert abs(share - 0.6) < 0.15
 
 
 def test_a_skip_needs_other_columns() -> None:

@@ -156,3 +156,13 @@ def test_the_greatest_eigenvectors_of_a_wide_matrix_are_those_of_all(L: int) -> 
     every, each = torch.linalg.eigh(matrices)
     torch.testing.assert_close(values, every[:, -L:], rtol=1e-9, atol=0)
     torch.testing.assert_close((vectors * each[:, :, -L:]).sum(1).abs(), torch.ones(2, L).double(), rtol=1e-9, atol=0)
+
+
+def test_the_greatest_eigenvectors_are_the_same_every_time() -> None:
+    """Of eigenvalues that are equal any vectors will do, but always the same ones; nothing breaks on zeros."""
+    block = torch.block_diag(*[0.5 * torch.eye(20, dtype=torch.float64) + 0.5] * 20)
+    for matrix in (block, torch.eye(400, dtype=torch.float64), torch.zeros(400, 400, dtype=torch.float64)):
+        values, vectors = greatest(matrix[None], 5)
+        assert torch.equal(greatest(matrix[None], 5)[1], vectors)
+        torch.testing.assert_close(values, torch.linalg.eigvalsh(matrix)[None, -5:])
+        torch.testing.assert_close(vectors[0].mT @ vectors[0], torch.eye(5, dtype=torch.float64))

@@ -160,9 +160,9 @@ def write_significant(values: Floats, digits: int) -> list[str]:
 
 
 def at_digits(values: Floats, digits: int) -> Floats:
-    """The nearest values with so many significant digits; those smaller than TINY as they are."""
+    """The nearest values with so many significant digits; those below TINY, or above 1 / TINY, as they are."""
     size = np.abs(values)
-    exact = ~(size > TINY) | ~np.isfinite(size)
+    exact = ~((size > TINY) & (size < 1 / TINY))
     places = digits - 1 - np.floor(np.log10(np.where(exact, 1.0, size)))
     up, down = 10.0 ** np.clip(places, 0, None), 10.0 ** np.clip(-places, 0, None)
     return np.where(exact, values, np.rint(values * up / down) / up * down)

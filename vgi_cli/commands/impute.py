@@ -580,13 +580,13 @@ class Sampling:
     def _drawn(self, rows: Rows, watch: Watch) -> Floats:
         """As `draw`, of all the rows at once."""
         schema = self._fitted.schema
+        numbers = torch.arange(self._m, device=self._device)
+        noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers)
         if self._imputer is None:
             draws = decode(rows.table.x.expand(self._m, -1, -1), schema)
         else:
             ranges = box_of(schema)
             box = Box(ranges.low.to(self._device, self._dtype), ranges.high.to(self._device, self._dtype))
-            numbers = torch.arange(self._m, device=self._device)
-            noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers)
             x = self._draw_rows(self._imputer, rows, noise, box, watch)
             x = self.deltas.turn_levels(x, rows, noise, self._imputer)
             draws = decode(x.cpu(), schema)
@@ -595,10 +595,16 @@ class Sampling:
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
         require_finite(draws, missing, schema.layout.columns)
         observed = observed_codes(rows, schema) if schema.relations or schema.orders else np.zeros(missing.shape)
-        apart = keep_relations(draws, observed, missing, schema, self.deltas.columns)
+
+        def uniform(name: str) -> Floats:
+            place = schema.layout.slices[schema.modelled.index(name)].start
+            every = noise.at("skips").uniform([noise.columns[place]])[..., 0]
+            return every[: len(draws)].double().cpu().numpy()
+
+        apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform)
         if self._request.point is not None:
             draws = point_estimate(draws, cast(Point, self._request.point), schema)
-            apart = keep_relations(draws, observed, missing, schema, self.deltas.columns)
+            apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform)
         self._apart += apart
         return draws
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -52,7 +52,14 @@ class _Cells:
     single: list[Ints] | None = None
 
 
-def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: Collection[str] = ()) -> int:
+def keep_relations(
+    draws: Floats,
+    observed: Floats,
+    missing: Bools,
+    schema: Schema,
+    but: Collection[str] = (),
+    uniform: Callable[[str], Floats] | None = None,
+) -> int:
     """Let the fills keep to the skips of their columns (`skips.py`), to their relations, and to their orders
     (`orders.py`), in place. In how many rows of all draws some fill could not.
 
@@ -60,6 +67,7 @@ def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Sche
     observed  [N, columns] codes of the same rows, exact where a cell is observed
     missing   [N, columns]
     but       columns whose relations are left alone
+    uniform   by the name of a column random numbers from 0 to 1 [m, N]; None: levels beside skipped columns stay
 
     A hole that the other cells of its relation determine gets what they say; so does one that two sums determine
     together. Where several cells of a relation are missing, all but one stay as they were drawn and the last one is
@@ -68,7 +76,8 @@ def keep_relations(draws: Floats, observed: Floats, missing: Bools, schema: Sche
     its digits go. Exact relations come before rounded ones, and of these the finer ones first. A row whose cells cannot
     go together within the limits of the columns stays as it was drawn.
     """
-    keep_skips(draws, missing, schema, but)
+    if uniform is not None:
+        keep_skips(draws, missing, schema, uniform, but)
     for j, column in enumerate(schema.encoded):
         number = as_number(column)
         if number is not None and number.power:  # as they will be written, so that others are computed from that

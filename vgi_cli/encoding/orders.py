@@ -208,6 +208,7 @@ class _Limit(NamedTuple):
             share = -np.expm1(-np.maximum(side * apart, 0.0) / (TAIL * self.spread))
             place = np.clip(np.nan_to_num(share) * SMALL, 0, SMALL - 1).astype(int)
             small = side * np.take_along_axis(self.small, place[..., None], -1)[..., 0]
+            small = np.where(self.ratio & ~logs, 0.0, small)  # of an end that is 0 there is no ratio
             return np.where(logs, self.ends * np.exp(np.where(logs, small, 0.0)), self.ends + small)
 
 

@@ -6,11 +6,11 @@ A model learns nothing of what such columns hold at that level, and takes it to 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats
@@ -24,17 +24,22 @@ FEWEST, ASKED = 10, 0.5
 that column may be one that does not apply there."""
 MOST_LEVELS = 20
 """Levels of a column that may tell where another one applies."""
-Words = npt.NDArray[np.uint64]
-MIX = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number whose multiples mix bits (2^64 divided by the golden ratio)."""
+ENOUGH = 20.0
+"""Nats by which rows must speak for a skip that fills keep to, beyond what the choice of level and column explains."""
 
 
 class Skipped(NamedTuple):
-    """What was found; `rows` with the level, and `unknown` ones where its column is missing and another observed."""
+    """What was found.
+
+    rows     with the level
+    unknown  where its column is missing and one of the others observed
+    nats     by column of the others, how unlikely it is that none of the rows has a cell if they are like other rows
+    """
 
     skip: Skip
     rows: int
     unknown: int
+    nats: tuple[float, ...]
 
 
 def skipped(table: Table, schema: Schema) -> list[Skipped]:
@@ -55,21 +60,29 @@ def skipped(table: Table, schema: Schema) -> list[Skipped]:
             elsewhere = ~there & known
             if there.sum() < FEWEST or not elsewhere.any():
                 continue
-            own = holes & ~observed[there].any(0) & (observed[elsewhere].mean(0) >= ASKED)
+            share = observed[elsewhere].mean(0)
+            own = holes & ~observed[there].any(0) & (share >= ASKED)
             own[place] = False
             if own.any():
                 asked = observed[:, own].any(1)
                 counts = np.bincount(codes[asked & known].astype(int), minlength=column.level_counts[0])
                 others = tuple(columns[j].name for j in np.flatnonzero(own).tolist())
                 skip = Skip(column.name, level, others, tuple((counts / counts.sum()).tolist()))
-                found.append(Skipped(skip, int(there.sum()), int((asked & ~known).sum())))
+                nats = -there.sum() * np.log1p(-np.minimum(share[own], 0.999))
+                found.append(Skipped(skip, int(there.sum()), int((asked & ~known).sum()), tuple(nats.tolist())))
     return found
 
 
 def skips_among(table: Table, schema: Schema) -> tuple[Skip, ...]:
-    """Those that fills keep to: of columns whose levels are drawn one by one."""
+    """Those that fills keep to: of columns whose levels are drawn one by one, and not by chance."""
     pooled = {column.name for column in schema.encoded if column.pooled}
-    return tuple(one.skip for one in skipped(table, schema) if one.skip.name not in pooled)
+    choice = np.log(max(sum(map(max, (c.level_counts for c in schema.encoded))) * len(schema.encoded), 1))
+    kept = []
+    for skip, _, _, nats in skipped(table, schema):
+        sure = tuple(name for name, own in zip(skip.others, nats, strict=True) if own >= ENOUGH + choice)
+        if sure and skip.name not in pooled:
+            kept.append(replace(skip, others=sure))
+    return tuple(kept)
 
 
 def contradictions(table: Table, schema: Schema) -> list[int]:
@@ -82,11 +95,14 @@ def contradictions(table: Table, schema: Schema) -> list[int]:
     return counts
 
 
-def keep_skips(draws: Floats, missing: Bools, schema: Schema, but: Collection[str] = ()) -> None:
+def keep_skips(
+    draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], but: Collection[str] = ()
+) -> None:
     """Draw another level in place of each that goes with no cell of a column which is observed, in place.
 
     draws    [m, N, columns] codes of completed rows
     missing  [N, columns]
+    uniform  by the name of a column random numbers from 0 to 1 [m, N]
     but      columns whose levels stay
     """
     for one in schema.skips:
@@ -97,18 +113,6 @@ def keep_skips(draws: Floats, missing: Bools, schema: Schema, but: Collection[st
             continue
         drawn = draws[:, rows]
         wrong = drawn[..., at] == one.level
-        levels = np.searchsorted(np.cumsum(one.shares), _uniform(drawn), side="right")
+        levels = np.searchsorted(np.cumsum(one.shares), uniform(one.name)[:, rows], side="right")
         last = np.flatnonzero(one.shares)[-1]  # rounding may leave a little beyond it
         draws[:, rows, at] = np.where(wrong, np.minimum(levels, last), drawn[..., at])
-
-
-def _uniform(rows: Floats) -> Floats:
-    """[..] numbers from 0 to 1 that are made of the bits of rows [.., columns]: the same for the same row, and as good
-    as random from row to row."""
-    with np.errstate(over="ignore"):
-        mixed: Words = np.zeros(rows.shape[:-1], np.uint64)
-        bits: Words = np.ascontiguousarray(rows + 0.0).view(np.uint64)
-        for column in np.moveaxis(bits, -1, 0):
-            mixed = (mixed ^ column) * MIX
-            mixed ^= mixed >> np.uint64(29)
-    return np.asarray((mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53)

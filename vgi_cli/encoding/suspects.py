@@ -370,7 +370,8 @@ def negative_codes(values: Floats) -> list[_Far]:
 def _skipped(table: Table, schema: Schema) -> list[str]:
     """Columns without a cell in all rows of a level of another column, and with cells in most other rows."""
     lines = []
-    for skip, rows, unknown in skipped(table, schema):
+    kept = {(skip.name, skip.level) for skip in schema.skips}
+    for skip, rows, unknown, _ in skipped(table, schema):
         column = schema.encoded[schema.modelled.index(skip.name)]
         level, one = column.spell(np.array([float(skip.level)]), None)[0], len(skip.others) == 1
         against = (
@@ -382,7 +383,7 @@ def _skipped(table: Table, schema: Schema) -> list[str]:
             f"'{skip.name}' is '{level}', and cells in most others: if {'it does' if one else 'they do'} not apply "
             f"there, the fills of these rows mean nothing (leave them out afterwards)"
             + against
-            * (unknown > 0 and skip not in schema.skips)
+            * (unknown > 0 and (skip.name, skip.level) not in kept)
         )
     return capped(lines)
 

@@ -224,12 +224,15 @@ def greatest(matrices: Tensor, L: int) -> tuple[Tensor, Tensor]:
 
 
 def _by_lanczos(matrix: Tensor, L: int) -> tuple[Tensor, Tensor]:
-    """As `greatest`, of one matrix; by all of its eigenvectors where that does not settle."""
-    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+    """As `greatest`, of one matrix; by all of its eigenvectors where that does not settle, or cannot be repeated bit
+    for bit (SciPy before 1.17 goes on at random from an invariant subspace)."""
+    import numpy as np
+    from scipy.sparse.linalg import ArpackError, eigsh
 
+    begin = np.random.default_rng(0).normal(size=len(matrix))
     try:
-        values, vectors = eigsh(matrix.cpu().numpy(), L, which="LA", v0=torch.ones(len(matrix)).numpy())
-    except ArpackNoConvergence:
+        values, vectors = eigsh(matrix.cpu().numpy(), L, which="LA", v0=begin, rng=np.random.default_rng(1))
+    except (ArpackError, TypeError):
         values, vectors = (part.cpu().numpy() for part in torch.linalg.eigh(matrix))
         values, vectors = values[-L:], vectors[:, -L:]
     return torch.tensor(values).to(matrix), torch.tensor(vectors).to(matrix)
