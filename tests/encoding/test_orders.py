@@ -380,3 +380,12 @@ def test_orders_by_ratio_and_by_distance_add_up() -> None:
     assert not keep_orders(draws, observed, missing, schema).any()
     a, b, c = draws[0].T
     assert (a <= b).all() and (b <= c).all() and np.isfinite(draws).all()
+
+
+def test_dates_are_in_order_by_their_distance() -> None:
+    """Their codes count from the first one, and are over decades for no reason of their own."""
+    rng = np.random.default_rng(5)
+    start = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.floor(np.exp(rng.normal(3, 2, 400))), "D")
+    frame = pd.DataFrame({"start": start, "end": start + pd.to_timedelta(rng.integers(0, 30, 400), "D")})
+    frame.loc[frame.start == frame.start.min(), "end"] = pd.NaT
+    assert [one.ratio for one in schema_of(frame).orders] == [False]

@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.table.helpers import from_text
 from vgi_cli.columns.base import Encoding
+from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
@@ -858,3 +860,18 @@ def test_a_copy_of_numbers_with_powers_of_ten_is_that_of_the_written_ones(tmp_pa
     column = schema.encoded[0]
     written = np.array([float(text) for text in column.spell(draws[0, :, 0], None)])
     np.testing.assert_allclose(1e9 * written, draws[0, :, 1], atol=1e-3)
+
+
+def test_more_digits_than_the_column_has_are_copied() -> None:
+    """A copy of an observed cell is that, however the others are written; and bounds hold after rounding."""
+    rng = np.random.default_rng(8)
+    cells = [f"{value:.2e}" for value in np.exp(rng.normal(10, 2, N))]
+    text = "x,y,z\n" + "".join(f"{cell},{cell},{rng.normal():.2f}\n" for cell in cells)
+    table = from_text(text)
+    schema = infer_schema(table, bounds={"z": "none"})[0]
+    observed = np.array([[1.23456e05, 0.0, 0.0]])
+    missing, draws = np.array([[False, True, False]]), np.array([[[1.23456e05, 77.0, 0.0]]])
+    assert [one.names for one in schema.relations] == [("y", "x")]
+    assert keep_relations(draws, observed, missing, schema) == 0 and draws[0, 0, 1] == 1.23456e05
+    bounded = infer_schema(table, bounds={"x": "0:4.866e8", "y": "0:4.866e8"})[0].encoded[0]
+    assert isinstance(bounded, Number) and bounded.written(np.array([4.8659e8])).tolist() == [4.866e8]

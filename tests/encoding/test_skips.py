@@ -115,6 +115,29 @@ def test_skips_that_do_not_fit_are_refused(spoiled: dict[str, object]) -> None:
         Schema.from_json(json.dumps(raw))
 
 
+def test_several_skips_of_a_column_hold_together() -> None:
+    """One column goes without `a`, another one without `b`: where both are observed, `c` is left."""
+    rng = np.random.default_rng(4)
+    level = rng.choice(["a", "b", "c"], N)
+    frame = pd.DataFrame({"s": level, "x": rng.normal(size=N), "y": rng.normal(size=N), "z": rng.normal(size=N)})
+    frame.loc[level == "a", "x"] = frame.loc[level == "b", "y"] = np.nan
+    schema = schema_of(frame)
+    assert [(one.level, one.others) for one in schema.skips] == [(0, ("x",)), (1, ("y",))]
+    missing = np.zeros((N, 4), bool)
+    missing[:, 0] = True
+    missing[: N // 2, 2] = True  # y: of these `b` may be
+    draws = rng.integers(0, 3, (4, N, 4)).astype(float)
+    numbers = rng.random((4, N))
+    assert keep_relations(draws, np.zeros((N, 4)), missing, schema, uniform=lambda name: numbers) == 0
+    assert (draws[:, N // 2 :, 0] == 2).all() and set(np.unique(draws[:, : N // 2, 0])) == {1, 2}
+    frame.loc[level == "c", "z"] = np.nan  # then nothing is left, and a line counts such rows
+    schema, drawn = schema_of(frame), rng.integers(0, 3, (4, N, 4)).astype(float)
+    missing[: N // 2, 2] = False
+    kept = drawn.copy()
+    assert keep_relations(kept, np.zeros((N, 4)), missing, schema, uniform=lambda name: numbers) == 4 * N
+    np.testing.assert_array_equal(kept, drawn)
+
+
 def test_what_may_be_chance_is_not_kept() -> None:
     """Many levels and many columns with half of their cells: some level has none in some column."""
     for seed in range(3):

@@ -424,8 +424,15 @@ class Number(ModelledColumn):
         return np.where(inside, np.clip(snapped, least, most), snapped)
 
     def held(self, codes: Floats) -> Floats:
-        codes = codes if self.lattice is not None and self.lattice.stand_in and not self.levels else self.snap(codes)
-        return at_digits(codes, self.digits) if self.power else codes
+        return codes if self.lattice is not None and self.lattice.stand_in and not self.levels else self.snap(codes)
+
+    def written(self, codes: Floats) -> Floats:
+        """Values with as many digits as are written with a power of ten, where the column has these; those within the
+        bounds stay there."""
+        if not self.power:
+            return codes
+        rounded, (least, most) = at_digits(codes, self.digits), self.ends
+        return np.where((codes >= least) & (codes <= most), np.clip(rounded, least, most), rounded)
 
     def point(self, draws: Floats, how: Point) -> Floats:
         """The mean is added up draw by draw, so that it does not depend on how many rows there are. Few draws of

@@ -76,13 +76,14 @@ def keep_relations(
     its digits go. Exact relations come before rounded ones, and of these the finer ones first. A row whose cells cannot
     go together within the limits of the columns stays as it was drawn.
     """
+    apart = np.zeros(draws.shape[:2], bool)
     if uniform is not None:
-        keep_skips(draws, missing, schema, uniform, but)
+        apart = keep_skips(draws, missing, schema, uniform, but)
     for j, column in enumerate(schema.encoded):
         number = as_number(column)
         if number is not None and number.power:  # as they will be written, so that others are computed from that
-            draws[:, missing[:, j], j] = column.held(draws[:, missing[:, j], j])
-    apart = _kept(draws, observed, missing, schema, but)
+            draws[:, missing[:, j], j] = number.written(draws[:, missing[:, j], j])
+    apart = apart | _kept(draws, observed, missing, schema, but)
     if schema.orders:
         bands = [one for one in schema.relations if one.how == "bands" and not set(one.names) & set(but)]
         apart = apart | keep_orders(draws, observed, missing, schema, but, _rooms(observed, missing, schema, bands))

@@ -54,7 +54,9 @@ def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
         shift = _shift(low, high)
         if shift is None or _crossed(cells[i].first, cells[j].first + shift).any():
             continue
-        apart = None if {low.name, high.name} in together else _in_order(cells[i], cells[j], shift, choice)
+        ratio = not isinstance(low, Moment)  # codes of moments count from an origin of their own
+        settled = {low.name, high.name} in together
+        apart = None if settled else _in_order(cells[i], cells[j], shift, choice, ratio=ratio)
         if apart is not None:
             found[low.name, high.name] = Order(low.name, high.name, apart.spread, apart.small, shift, apart.ratio)
     above: dict[str, set[str]] = {}
@@ -99,9 +101,10 @@ class _Distances(NamedTuple):
     ratio: bool
 
 
-def _in_order(low: _Cells, high: _Cells, shift: float, choice: float) -> _Distances | None:
+def _in_order(low: _Cells, high: _Cells, shift: float, choice: float, *, ratio: bool) -> _Distances | None:
     """How far apart cells are that are in order wherever both are observed; None where they are not, or no more rows
-    say so than chance explains, or all are so far apart that nothing would cross."""
+    say so than chance explains, or all are so far apart that nothing would cross. `ratio`: whether that may be by the
+    logarithms."""
     both = ~np.isnan(low.codes) & ~np.isnan(high.codes)
     n = int(both.sum())
     if n < FEWEST:
@@ -109,7 +112,7 @@ def _in_order(low: _Cells, high: _Cells, shift: float, choice: float) -> _Distan
     a, b = low.codes[both], high.codes[both] + shift
     if _crossed(a, b).any():
         return None
-    ratio = bool(a.min() > 0) and decades(a, 0.0) is not None and decades(b, 0.0) is not None
+    ratio = ratio and bool(a.min() > 0) and decades(a, 0.0) is not None and decades(b, 0.0) is not None
     if ratio:
         a, b = np.log(a), np.log(b)
     size = max(float(np.abs(a).max()), float(np.abs(b).max()), np.finfo(float).tiny)  # squares may overflow

@@ -7,7 +7,6 @@ A model learns nothing of what such columns hold at that level, and takes it to 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -51,11 +50,12 @@ def skipped(table: Table, schema: Schema) -> list[Skipped]:
     observed = np.stack([~table.missing(column.name) for column in columns], 1)
     holes = ~observed.all(0) & observed.any(0)
     for place, column in enumerate(columns):
-        if not isinstance(column, Levelled) or not 2 <= column.level_counts[0] <= MOST_LEVELS:
+        levels = len(list(column.levels)) if isinstance(column, Levelled) else 0
+        if not 2 <= levels <= MOST_LEVELS:
             continue
         codes = codes_of(table, column)
         known = ~np.isnan(codes)
-        for level in range(column.level_counts[0]):
+        for level in range(levels):
             there = codes == level
             elsewhere = ~there & known
             if there.sum() < FEWEST or not elsewhere.any():
@@ -65,9 +65,8 @@ def skipped(table: Table, schema: Schema) -> list[Skipped]:
             own[place] = False
             if own.any():
                 asked = observed[:, own].any(1)
-                counts = np.bincount(codes[asked & known].astype(int), minlength=column.level_counts[0])
                 others = tuple(columns[j].name for j in np.flatnonzero(own).tolist())
-                skip = Skip(column.name, level, others, tuple((counts / counts.sum()).tolist()))
+                skip = Skip(column.name, level, others, _shares(codes[asked & known], levels))
                 nats = -there.sum() * np.log1p(-np.minimum(share[own], 0.999))
                 found.append(Skipped(skip, int(there.sum()), int((asked & ~known).sum()), tuple(nats.tolist())))
     return found
@@ -75,14 +74,23 @@ def skipped(table: Table, schema: Schema) -> list[Skipped]:
 
 def skips_among(table: Table, schema: Schema) -> tuple[Skip, ...]:
     """Those that fills keep to: of columns whose levels are drawn one by one, and not by chance."""
+    columns = {column.name: column for column in schema.encoded}
     pooled = {column.name for column in schema.encoded if column.pooled}
     choice = np.log(max(sum(map(max, (c.level_counts for c in schema.encoded))) * len(schema.encoded), 1))
     kept = []
     for skip, _, _, nats in skipped(table, schema):
         sure = tuple(name for name, own in zip(skip.others, nats, strict=True) if own >= ENOUGH + choice)
         if sure and skip.name not in pooled:
-            kept.append(replace(skip, others=sure))
+            codes = codes_of(table, columns[skip.name])
+            asked = np.logical_or.reduce([~table.missing(name) for name in sure])
+            kept.append(Skip(skip.name, skip.level, sure, _shares(codes[asked & ~np.isnan(codes)], len(skip.shares))))
     return tuple(kept)
+
+
+def _shares(codes: Floats, levels: int) -> tuple[float, ...]:
+    """How often each of so many levels occurs in codes [n]."""
+    counts = np.bincount(codes.astype(int), minlength=levels)
+    return tuple((counts / counts.sum()).tolist())
 
 
 def contradictions(table: Table, schema: Schema) -> list[int]:
@@ -97,22 +105,32 @@ def contradictions(table: Table, schema: Schema) -> list[int]:
 
 def keep_skips(
     draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], but: Collection[str] = ()
-) -> None:
-    """Draw another level in place of each that goes with no cell of a column which is observed, in place.
+) -> Bools:
+    """Draw another level in place of each that goes with no cell of a column which is observed, in place; [m, N] where
+    no level is left.
 
     draws    [m, N, columns] codes of completed rows
     missing  [N, columns]
     uniform  by the name of a column random numbers from 0 to 1 [m, N]
     but      columns whose levels stay
     """
-    for one in schema.skips:
-        at = schema.modelled.index(one.name)
-        others = [schema.modelled.index(name) for name in one.others]
-        rows = np.flatnonzero(missing[:, at] & ~missing[:, others].all(1))
-        if one.name in but or not len(rows):
-            continue
-        drawn = draws[:, rows]
-        wrong = drawn[..., at] == one.level
-        levels = np.searchsorted(np.cumsum(one.shares), uniform(one.name)[:, rows], side="right")
-        last = np.flatnonzero(one.shares)[-1]  # rounding may leave a little beyond it
-        draws[:, rows, at] = np.where(wrong, np.minimum(levels, last), drawn[..., at])
+    apart = np.zeros(draws.shape[:2], bool)
+    for name in dict.fromkeys(one.name for one in schema.skips if one.name not in but):
+        at, own = schema.modelled.index(name), [one for one in schema.skips if one.name == name]
+        weights = np.zeros((len(missing), len(own[0].shares)))
+        free = np.ones(weights.shape, bool)
+        for one in own:
+            others = [schema.modelled.index(other) for other in one.others]
+            asked = missing[:, at] & ~missing[:, others].all(1)
+            weights[asked] += one.shares
+            free[asked, one.level] = False
+        rows = np.flatnonzero(~free.all(1))
+        drawn = draws[:, rows, at].astype(int)
+        wrong = ~np.take_along_axis(np.broadcast_to(free[rows], (*drawn.shape, free.shape[1])), drawn[..., None], -1)
+        shares = np.where(free[rows], weights[rows], 0.0).cumsum(-1)
+        some = shares[:, -1] > 0
+        level = (uniform(name)[:, rows, None] * shares[:, -1:] >= shares).sum(-1)
+        last = (shares < shares[:, -1:]).sum(-1)  # rounding may leave a little beyond it
+        draws[:, rows, at] = np.where(wrong[..., 0] & some, np.minimum(level, last), drawn)
+        apart[:, rows] |= wrong[..., 0] & ~some
+    return apart
