@@ -16,8 +16,8 @@ from vgi_cli.columns.deltas import Delta, read_deltas, shifted, unit_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, plain
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import SHOWN
-from vgi_cli.encoding.redundant import relation_words, skip_words
+from vgi_cli.columns.wording import some_of
+from vgi_cli.encoding.redundant import every_kept
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.rows import Rows
@@ -127,14 +127,9 @@ class Deltas:
             reporter.warn(line)
 
     def _left_out(self) -> list[str]:
-        """A line on the relations and orders that fills do not keep to, since a column of theirs is moved; and none
-        where there are none."""
-        moved = self.columns
-        words = [relation_words(one, self._schema) for one in self._schema.relations if moved & set(one.names)]
-        words += [one.words() for one in self._schema.orders if moved & {one.low, one.high}]
-        words += [skip_words(one, self._schema) for one in self._schema.skips if one.name in moved]
-        more = [f"and {len(words) - SHOWN} more"] if len(words) > SHOWN else []
-        return [f"with --delta fills do not keep to {'; '.join([*words[:SHOWN], *more])}"] if words else []
+        """A line on what fills do not keep to, since a column of it is moved; none where there is nothing."""
+        words = every_kept(self._schema, self.columns)
+        return [f"with --delta fills do not keep to {some_of(words)}"] if words else []
 
     def plans(self) -> list[str]:
         """What would be done to the fills, a line for each."""

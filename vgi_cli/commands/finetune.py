@@ -161,12 +161,10 @@ def require_conditionals(fitted: FittedTable, use: str = "fine-tune", using: str
                 f"impute fills the holes of a constant column with its constant; nothing can be {use}d",
             )
         makers = " or ".join(name for name, entry in registry.METHODS.items() if "conditionals" in entry.provides)
-        levels = bool(fitted.layout.discrete)
-        usable = registry.usable_samplers(fitted.recipe.model.name, method, levels=levels)
-        whole = all(registry.SAMPLERS[name].traits.stored for name in usable)
+        new = registry.fills_new_rows(fitted.recipe.model.name, method, levels=bool(fitted.layout.discrete))
         raise UsageError(
             f"run '{fitted.run.name}' was fitted by '{method}', which leaves no conditionals to {use}",
-            "impute and evaluate take new rows as they are; " * (not whole) + f"{using} needs a fit by {makers}",
+            "impute and evaluate take new rows as they are; " * new + f"{using} needs a fit by {makers}",
         )
     return fitted.conditionals
 

@@ -179,8 +179,7 @@ def build_imputer(
     models = [model if next(model.parameters()).dtype == dtype else copy.deepcopy(model).to(dtype) for model in models]
     imputer = fitted.recipe.method.settings.get("imputer")
     chains = entry.needs & {"conditionals", "imputations"}
-    levels = bool(fitted.layout.discrete)
-    usable = registry.usable_samplers(fitted.recipe.model.name, fitted.recipe.method.named, levels=levels)
+    model, method, levels = fitted.recipe.model.name, fitted.recipe.method.named, bool(fitted.layout.discrete)
     inputs = SamplerInput(
         models,
         fitted.layout,
@@ -191,7 +190,7 @@ def build_imputer(
         capture=capture,
         chains={name: value.to(device) for name, value in fitted.run.tensors(CHAINS).items()} if chains else {},
         rounding=rounding_in(fitted, map),
-        others=len(usable) > 1,
+        others=registry.fills_new_rows(model, method, levels=levels),
     )
     return entry.load()(inputs), dtype
 

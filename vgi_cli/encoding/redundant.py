@@ -6,7 +6,7 @@ counts twice. They are named to the user, and relations that hold exactly are ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip
-from vgi_cli.columns.wording import SHOWN, capped, named, typed
+from vgi_cli.columns.wording import SHOWN, capped, named, some_of, typed
 from vgi_cli.table.base import Table
 
 FEWEST = 10
@@ -97,27 +97,33 @@ def looked_for(table: Table, schema: Schema) -> bool:
 
 
 def kept_words(schema: Schema, shown: int | None = SHOWN) -> list[str]:
-    """A line on the relations and orders that fills keep to, so many of them (None: all); none where there are none."""
+    """A line on what fills keep to, so many relations, orders and skips (None: all); none where there are none."""
     words = every_kept(schema)
     if not words:
         return []
-    left = len(words[shown:]) if shown is not None else 0
-    what = "; ".join([*words[:shown], *([f"and {left} more, which -v lists"] if left else [])])
+    what = some_of(words, shown, ", which -v lists")
     return [f"fills keep to what holds in every row: {what} (`--set table.relations=ignore` if that is chance)"]
 
 
 def rest_of_kept(schema: Schema) -> list[str]:
-    """A line on each relation or order that `kept_words` leaves out."""
+    """A line on each relation, order or skip that `kept_words` leaves out."""
     return [f"in every row, and in fills: {words}" for words in every_kept(schema)[SHOWN:]]
 
 
-def every_kept(schema: Schema) -> list[str]:
-    """The relations, orders and skips of a schema in words."""
-    relations = [relation_words(one, schema) for one in schema.relations]
-    return [*relations, *(one.words() for one in schema.orders), *(skip_words(one, schema) for one in schema.skips)]
+def every_kept(schema: Schema, moved: Collection[str] | None = None) -> list[str]:
+    """The relations, orders and skips of a schema in words; `moved`: those that are left alone if these columns are."""
+
+    def counts(names: Iterable[str]) -> bool:
+        return moved is None or not set(moved).isdisjoint(names)
+
+    return [
+        *(relation_words(one, schema) for one in schema.relations if counts(one.names)),
+        *(one.words() for one in schema.orders if counts((one.low, one.high))),
+        *(_skip_words(one, schema) for one in schema.skips if counts((one.name,))),
+    ]
 
 
-def skip_words(skip: Skip, schema: Schema) -> str:
+def _skip_words(skip: Skip, schema: Schema) -> str:
     """`'smoke' is not 'no' where 'cigarettes' is observed`."""
     column = schema.encoded[schema.modelled.index(skip.name)]
     return skip.words(column.spell(np.array([float(skip.level)]), None)[0])

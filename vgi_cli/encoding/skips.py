@@ -6,13 +6,13 @@ A model learns nothing of what such columns hold at that level, and takes it to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from vgi_cli.columns.levelled import Levelled
-from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip
 from vgi_cli.encoding.redundant import codes_of
@@ -55,20 +55,21 @@ def skipped(table: Table, schema: Schema) -> list[Skipped]:
             continue
         codes = codes_of(table, column)
         known = ~np.isnan(codes)
+        rows = _counts(codes[known], levels)
+        cells = np.stack([observed[codes == level].sum(0) for level in range(levels)])
         for level in range(levels):
-            there = codes == level
-            elsewhere = ~there & known
-            if there.sum() < FEWEST or not elsewhere.any():
+            elsewhere = rows.sum() - rows[level]
+            if rows[level] < FEWEST or not elsewhere:
                 continue
-            share = observed[elsewhere].mean(0)
-            own = holes & ~observed[there].any(0) & (share >= ASKED)
+            share = (cells.sum(0) - cells[level]) / elsewhere
+            own = holes & (cells[level] == 0) & (share >= ASKED)
             own[place] = False
             if own.any():
                 asked = observed[:, own].any(1)
                 others = tuple(columns[j].name for j in np.flatnonzero(own).tolist())
                 skip = Skip(column.name, level, others, _shares(codes[asked & known], levels))
-                nats = -there.sum() * np.log1p(-np.minimum(share[own], 0.999))
-                found.append(Skipped(skip, int(there.sum()), int((asked & ~known).sum()), tuple(nats.tolist())))
+                nats = -rows[level] * np.log1p(-np.minimum(share[own], 0.999))
+                found.append(Skipped(skip, int(rows[level]), int((asked & ~known).sum()), tuple(nats.tolist())))
     return found
 
 
@@ -82,25 +83,32 @@ def skips_among(table: Table, schema: Schema) -> tuple[Skip, ...]:
         sure = tuple(name for name, own in zip(skip.others, nats, strict=True) if own >= ENOUGH + choice)
         if sure and skip.name not in pooled:
             codes = codes_of(table, columns[skip.name])
-            asked = np.logical_or.reduce([~table.missing(name) for name in sure])
-            kept.append(Skip(skip.name, skip.level, sure, _shares(codes[asked & ~np.isnan(codes)], len(skip.shares))))
+            known = _asked(table, sure) & ~np.isnan(codes)
+            kept.append(Skip(skip.name, skip.level, sure, _shares(codes[known], len(skip.shares))))
     return tuple(kept)
+
+
+def _asked(table: Table, names: Sequence[str]) -> Bools:
+    """[N] where a cell of some columns is observed."""
+    return np.asarray(np.logical_or.reduce([~table.missing(name) for name in names]))
 
 
 def _shares(codes: Floats, levels: int) -> tuple[float, ...]:
     """How often each of so many levels occurs in codes [n]."""
-    counts = np.bincount(codes.astype(int), minlength=levels)
-    return tuple((counts / counts.sum()).tolist())
+    return tuple((_counts(codes, levels) / len(codes)).tolist())
+
+
+def _counts(codes: Floats, levels: int) -> Ints:
+    return np.bincount(codes.astype(int), minlength=levels)
 
 
 def contradictions(table: Table, schema: Schema) -> list[int]:
     """Of each skip of a schema, in how many rows of a table both the level and a cell that it goes without are."""
     columns = {column.name: column for column in schema.encoded}
-    counts = []
-    for one in schema.skips:
-        asked = np.logical_or.reduce([~table.missing(name) for name in one.others])
-        counts.append(int(((codes_of(table, columns[one.name]) == one.level) & asked).sum()))
-    return counts
+    return [
+        int(((codes_of(table, columns[one.name]) == one.level) & _asked(table, one.others)).sum())
+        for one in schema.skips
+    ]
 
 
 def keep_skips(

@@ -53,19 +53,21 @@ def torn(table: Table, columns: Sequence[Column], rows: Bools | None, *, logs: b
         codes = np.where(cells.missing, np.nan, column.codes(cells))[some]  # type: ignore[attr-defined]
         straight[:, j], bent[:, j] = codes, codec(number.scale).encode(codes)
         unbent[:, j] = codec(replace(number.scale, knots=())).encode(codes)
-    left_bent, ways = _left(bent), (_left(straight), _left(unbent))
-    least = np.full(len(numbers), np.inf)
-    kept = np.zeros(len(numbers), bool)
+    left, left_logs, left_bent = _left(straight), _left(unbent), _left(bent)
     over = np.array([number.scale.logs is not None for _, number in numbers], bool)
-    for as_logs, left in enumerate(ways):
-        close = (left <= CLOSE) & (left_bent > WORSE * left)
-        np.fill_diagonal(close, False)
-        for i, j in np.argwhere(close & over[:, None] & over).tolist() if not as_logs else ():
-            close[i, j] = _even(straight[:, i], straight[:, j])
-        best = np.where(close, left, np.inf).min(0)
-        kept, least = np.where(best < least, bool(as_logs), kept), np.minimum(least, best)
-    found = np.flatnonzero(np.isfinite(least) & able).tolist()
-    return [(numbers[j][0], bool(kept[j]) and numbers[j][1].scale.logs is not None) for j in found]
+    close, close_logs = (_close(one, left_bent) for one in (left, left_logs))
+    for i, j in np.argwhere(close & over[:, None] & over).tolist():
+        close[i, j] = _even(straight[:, i], straight[:, j])
+    least, least_logs = np.where(close, left, np.inf).min(0), np.where(close_logs, left_logs, np.inf).min(0)
+    found = np.flatnonzero(np.isfinite(np.minimum(least, least_logs)) & able).tolist()
+    return [(numbers[j][0], bool(over[j] and least_logs[j] < least[j])) for j in found]
+
+
+def _close(left: Floats, left_bent: Floats) -> Bools:
+    """[columns, columns] whether a line leaves little of one column, and much less than of the bent one."""
+    close = (left <= CLOSE) & (left_bent > WORSE * left)
+    np.fill_diagonal(close, False)
+    return close
 
 
 def _even(x: Floats, y: Floats) -> bool:

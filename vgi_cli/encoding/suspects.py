@@ -374,16 +374,16 @@ def _skipped(table: Table, schema: Schema) -> list[str]:
     for skip, rows, unknown, _ in skipped(table, schema):
         column = schema.encoded[schema.modelled.index(skip.name)]
         level, one = column.spell(np.array([float(skip.level)]), None)[0], len(skip.others) == 1
-        against = (
-            f"; in {unknown:,} row{'s' * (unknown > 1)} with {'it' if one else 'one of them'} '{skip.name}' is "
-            f"missing, and may be filled '{level}' all the same"
-        )
+        against = ""
+        if unknown and (skip.name, skip.level) not in kept:
+            against = (
+                f"; in {unknown:,} row{'s' * (unknown > 1)} with {'it' if one else 'one of them'} '{skip.name}' is "
+                f"missing, and may be filled '{level}' all the same"
+            )
         lines.append(
             f"{named('column', skip.others)} {'has' if one else 'have'} no cell in the {rows:,} rows where "
             f"'{skip.name}' is '{level}', and cells in most others: if {'it does' if one else 'they do'} not apply "
-            f"there, the fills of these rows mean nothing (leave them out afterwards)"
-            + against
-            * (unknown > 0 and (skip.name, skip.level) not in kept)
+            f"there, the fills of these rows mean nothing (leave them out afterwards){against}"
         )
     return capped(lines)
 

@@ -186,13 +186,11 @@ def fit_rows(
 
 def _warn_of_new_rows(recipe: Recipe, layout: Layout, reporter: Reporter) -> None:
     """A line where the run will hold fills of its own table, and nothing that fills other rows."""
-    model, method = recipe.model.name, recipe.method.named
-    usable = registry.usable_samplers(model, method, levels=bool(layout.discrete))
-    if usable and all(registry.SAMPLERS[name].traits.stored for name in usable):
-        levels = " with columns of levels" * bool(layout.discrete)
-        reporter.warn(
-            f"model {model} by {method}{levels} fills the holes of this table alone: for new rows fit by --method vgi"
-        )
+    model, method, levels = recipe.model.name, recipe.method.named, bool(layout.discrete)
+    usable = registry.usable_samplers(model, method, levels=levels)
+    if usable and not registry.fills_new_rows(model, method, levels=levels):
+        what = f"model {model} by {method}{' with columns of levels' * levels}"
+        reporter.warn(f"{what} fills the holes of this table alone: for new rows fit by --method vgi")
 
 
 def _warn_of_pairs(table: TensorTable, reporter: Reporter) -> None:

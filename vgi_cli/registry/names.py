@@ -336,6 +336,11 @@ def usable_samplers(model: str, method: str, *, levels: bool = False) -> list[st
     return [key for key, entry in SAMPLERS.items() if entry.needs <= offers]
 
 
+def fills_new_rows(model: str, method: str, *, levels: bool = False) -> bool:
+    """Whether a run of this model by this method has a sampler that draws for other rows than its own."""
+    return any(not SAMPLERS[key].traits.stored for key in usable_samplers(model, method, levels=levels))
+
+
 def choose_sampler(name: str, model: str, method: str, *, levels: bool = False) -> str:
     """The sampler to use for a run of this model by this method: `auto` takes the first that can work, in the order of
     the table.
