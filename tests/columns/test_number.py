@@ -126,6 +126,39 @@ def test_a_column_with_powers_of_ten_is_filled_in_its_digits() -> None:
     assert bounded.spell(np.array([9999995.0]), 0) == ["9999995"]
 
 
+DIGITS = np.exp(np.random.default_rng(3).normal(2, 2.5, 200))
+"""Values over decades."""
+
+
+@pytest.mark.parametrize(
+    ("texts", "digits"),
+    [
+        ([f"{value:.3g}" for value in DIGITS], 3),
+        ([str(float(f"{1000 * value:.1g}")) for value in DIGITS], 1),
+        ([f"{value:.2f}" for value in DIGITS], None),  # the same decimals, whatever the size
+        ([f"{1000 * round(value)}" for value in DIGITS], None),  # nothing says that larger values have more zeros
+        ([f"{float(f'{value:.3g}')}" for value in DIGITS] + ["812.25"], 5),
+        ([f"{round(value)}" for value in np.linspace(900, 1200, 100) // 10 * 10], None),
+    ],
+)
+def test_fills_have_the_significant_digits_of_the_column(texts: list[str], digits: int | None) -> None:
+    column = infer_schema(from_text("y\n" + "\n".join(texts) + "\n"))[0].encoded[0]
+    assert isinstance(column, Number) and column.significant == digits
+    if digits == 3:
+        codes = np.array([0.0123456, 1.23456, 123.456, 1234.56, 98765.4])
+        fills = column.written(column.snap(codes))
+        np.testing.assert_allclose(fills, [0.0123, 1.23, 123, 1230, 98800], rtol=1e-12)
+        assert column.spell(fills, None) == ["0.0123", "1.23", "123", "1230", "98800"]
+        assert column.beside(np.array([12.3]), lambda x: x == 12.3)[0] == 12.4
+
+
+def test_nobody_who_asks_for_whole_numbers_gets_them_rounded() -> None:
+    text = "y\n" + "\n".join(str(round(float(f"{1000 * value:.2g}"))) for value in DIGITS) + "\n"
+    plain, asked = (infer_schema(from_text(text), kinds=kinds)[0].encoded[0] for kinds in ({}, {"y": "integer"}))
+    assert isinstance(plain, Number) and isinstance(asked, Number)
+    assert (plain.kind, plain.significant, asked.significant) == ("integer", 2, None)
+
+
 def over_decades(text: str, n: int = 300) -> list[str]:
     """Texts of log-normal values, the lowest quarter at a limit of detection of `text`."""
     values = np.exp(np.random.default_rng(0).normal(1, 2.5, n))

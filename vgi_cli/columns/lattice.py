@@ -53,6 +53,10 @@ MOST_GAPS = 2_000
 """In a column with more of them no gap is kept."""
 
 
+LARGE, DIFFERENT = 20, 8
+"""So many observed cells could have more significant digits than any has, and so many values are among them: each of
+these ends in a zero by chance in one of ten columns."""
+
 MOST_DECIMALS = 300
 """Of the powers of ten by which values are multiplied and divided, so that these are float64 numbers."""
 
@@ -126,6 +130,21 @@ def find_lattice(
         step = int(np.gcd.reduce(distinct - origin))
     lattice = Lattice(decimals, step, int(np.rint(some.min() * 10.0**decimals)))
     return lattice if bool((lattice.snap(values) == values).all()) else None
+
+
+def find_significant(values: Floats, lattice: Lattice) -> int | None:
+    """Significant digits that observed values [n] of a lattice have at most, where large ones have fewer decimals (or
+    more zeros before the point) for that: `0.123`, `12.3` and `12300`, but neither 1,230 nor 12.34. None else."""
+    units = np.abs(np.rint(values * 10.0**lattice.decimals)).astype(np.int64)
+    units = units[units > 0]
+    while len(units) and not (units % 10).any():  # zeros that all have
+        units //= 10
+    short = units.copy()
+    while (longer := short % 10 == 0).any():
+        short[longer] //= 10
+    digits = len(str(short.max(initial=0)))
+    large = units[units >= 10**digits]
+    return digits if len(large) >= LARGE and len(np.unique(large)) >= DIFFERENT else None
 
 
 def has_repeats(values: Floats) -> bool:

@@ -38,6 +38,7 @@ from vgi_cli.columns.lattice import (
     find_gaps,
     find_lattice,
     find_levels,
+    find_significant,
     find_spikes,
     has_repeats,
     levels_at,
@@ -152,6 +153,8 @@ class Number(ModelledColumn):
     decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
     digits      significant digits of all but a few values, for fills of a column without lattice
     notation    how its numbers are written, where they have more than digits; None: plainly
+    significant  digits to which fills are rounded: of all but a few values where these have powers of ten, of all
+                where large values have fewer decimals for that (`find_significant`); None: fills are not
     power       how its powers of ten are written, where most cells have one (`Spelling.power`)
 
     A column is dequantised when it is whole, when its resolution exceeds COARSE standard deviations, or when values
@@ -176,6 +179,7 @@ class Number(ModelledColumn):
     decimals: int = 0
     digits: int = 17
     notation: Notation | None = None
+    significant: Annotated[int, Field(ge=1)] | None = None
     power: Annotated[str, Field(pattern=r"^([eE]\+?[1-9])?$")] = ""
 
     def __post_init__(self) -> None:
@@ -427,11 +431,11 @@ class Number(ModelledColumn):
         return codes if self.lattice is not None and self.lattice.stand_in and not self.levels else self.snap(codes)
 
     def written(self, codes: Floats) -> Floats:
-        """Values with as many digits as are written with a power of ten, where the column has these; those within the
-        bounds stay there."""
-        if not self.power:
+        """Values with as many significant digits as the column's have, where these are few; those within the bounds
+        stay there."""
+        if self.significant is None:
             return codes
-        rounded, (least, most) = at_digits(codes, self.digits), self.ends
+        rounded, (least, most) = at_digits(codes, self.significant), self.ends
         return np.where((codes >= least) & (codes <= most), np.clip(rounded, least, most), rounded)
 
     def point(self, draws: Floats, how: Point) -> Floats:
@@ -463,7 +467,7 @@ class Number(ModelledColumn):
             return free[np.abs(free - codes[:, None]).argmin(1)] if len(free) else codes
         towards = np.where(codes < 0.5 * self.low + 0.5 * self.high, 1.0, -1.0)
         while (coded := refused(codes)).any():
-            moved = np.where(coded, self.snap(codes + towards * self._apart(codes)), codes)
+            moved = np.where(coded, self.written(self.snap(codes + towards * self._apart(codes))), codes)
             if np.array_equal(moved, codes):
                 break
             codes = moved
@@ -476,7 +480,8 @@ class Number(ModelledColumn):
         else:
             least = 1.0 if self.whole else 1e-5 * self.deviation
         size = np.abs(values)
-        shown = 10.0 ** (1 - self.digits) * size if self.lattice is None or self.power else np.spacing(size)
+        digits = self.digits if self.lattice is None else self.significant
+        shown = np.spacing(size) if digits is None else 10.0 ** (1 - digits) * size
         return np.asarray(np.maximum(least, np.maximum(shown, np.spacing(size))))
 
     def scores(self, draws: Floats, truth: Floats, ensemble: EnsembleScores) -> Scores:
@@ -708,6 +713,9 @@ def inferred(
         over = decades(values, 0.0) is not None  # what is small has to stay apart
         lattice, dequantise = stand_in(min(linear.sd, float(np.quantile(values, 0.05))) if over else linear.sd), True
     resolution = lattice.resolution if lattice is not None and dequantise else None
+    significant = digits if power else None
+    if lattice is not None and not (power or lattice.stand_in or measure or asked.kind == "integer"):
+        significant = find_significant(every, lattice)
     spikes: tuple[Spike, ...] = ()
     pile: float | None = None
     levels: tuple[float, ...] = ()
@@ -751,6 +759,7 @@ def inferred(
         sd=linear.sd if spikes or levels or pile is not None or scale.logs is not None else None,
         decimals=fewest,
         digits=digits if power else max(digits, 6),
+        significant=None if levels else significant,
         notation=cells.notation,
         power=power,
     )

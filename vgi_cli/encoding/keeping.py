@@ -81,7 +81,7 @@ def keep_relations(
         apart = keep_skips(draws, missing, schema, uniform, but)
     for j, column in enumerate(schema.encoded):
         number = as_number(column)
-        if number is not None and number.power:  # as they will be written, so that others are computed from that
+        if number is not None and number.significant is not None:  # rounded before others are computed from them
             draws[:, missing[:, j], j] = number.written(draws[:, missing[:, j], j])
     apart = apart | _kept(draws, observed, missing, schema, but)
     if schema.orders:
