@@ -24,7 +24,7 @@ from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import kept_words, rest_of_kept
-from vgi_cli.encoding.relations import departures
+from vgi_cli.encoding.relations import departing, departures
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
@@ -474,7 +474,7 @@ class TestHardTables:
         start = 1.7e12 + rng.integers(0, 10**10, 300)
         assert schema_of(pd.DataFrame({"start": start, "end": start + rng.integers(1, 15, 300)})).relations == ()
         x = rng.normal(size=300).round(2)
-        frame = pd.DataFrame({"x": x, "y": (x + 1e9 + rng.choice([0, 0.01], 300)).round(2)})
+        frame = pd.DataFrame({"x": x, "y": (x + 1e9 + rng.choice([0, 0.03], 300)).round(2)})
         assert schema_of(frame).relations == ()
 
     @pytest.mark.parametrize("seed", range(4))
@@ -538,6 +538,147 @@ class TestHardTables:
         frame["t"] = frame.sum(axis=1)
         for filled in kept(frame, hidden(frame, "z"), schema_of(frame)):
             assert np.allclose(filled.z, frame.z, rtol=0, atol=1e-12) and (filled.z >= 0).all()
+
+
+def shares(seed: int = 0, n: int = 300) -> pd.DataFrame:
+    """Percentages of one decimal that add up to 100 but for their rounding."""
+    parts = 100 * np.random.default_rng(seed).dirichlet([4, 3, 2, 1], n)
+    return pd.DataFrame(parts.round(1), columns=list("abcd"))
+
+
+class TestRoundedParts:
+    def test_shares_add_up_as_far_as_they_are_rounded(self) -> None:
+        frame = shares()
+        off = (frame.sum(axis=1) - 100).abs()
+        assert off.max() == pytest.approx(0.1)
+        schema = schema_of(holed(frame))
+        (found,) = schema.relations
+        assert found.words() == "'d' = -'a' - 'b' - 'c' + 100, as all are rounded" and found.slack == pytest.approx(
+            0.15
+        )
+        assert departures(from_frame(frame), schema) == [0]
+        for names in (("a",), ("d",), ("b", "c"), tuple("abcd")):
+            for filled in kept(frame, hidden(frame, *names), schema):
+                assert ((filled.sum(axis=1) - 100).abs() <= 0.2 + 1e-9).all()
+        assert departures(from_frame(frame.assign(a=frame.a + 0.3 * (np.arange(300) == 5))), schema) == [1]
+
+    def test_a_unit_that_was_rounded_on_its_own(self) -> None:
+        x = np.random.default_rng(0).normal(70, 12, 400)
+        frame = pd.DataFrame({"kg": x.round(1), "lb": (2.2046 * x).round(1), "x": x[::-1].round(1)})
+        (found,) = schema_of(frame).relations
+        assert found.names == ("lb", "kg") and 0.05 < found.slack < 0.2
+        for filled in kept(frame, hidden(frame, "lb"), schema_of(frame)):
+            assert (filled.lb - frame.lb).abs().max() <= 0.2 + 1e-9
+
+    def test_what_is_off_by_more_than_rounding_is_none(self) -> None:
+        rng = np.random.default_rng(1)
+        frame = shares()
+        assert schema_of(frame.assign(d=(frame.d + rng.normal(0, 0.2, 300)).round(1))).relations == ()
+
+    @pytest.mark.parametrize("parts", [(2, 1), (1, 1, 1)])
+    def test_means_of_whole_numbers(self, parts: tuple[int, ...]) -> None:
+        rng = np.random.default_rng(2)
+        x = rng.integers(40, 100, (400, len(parts)))
+        frame = pd.DataFrame(x, columns=list("abc")[: len(parts)])
+        frame["mean"] = np.rint(x @ parts / sum(parts)).astype(int)
+        schema = schema_of(holed(frame, share=0.1))
+        assert [one.rounded for one in schema.relations] == [True] and not schema.relations[0].slack
+        for filled in kept(frame, hidden(frame, "mean"), schema):
+            assert np.array_equal(filled["mean"], frame["mean"])
+
+    def test_dice_make_no_relation(self) -> None:
+        """Of whole numbers from 1 to 6, or smooth ones in whole units, nothing holds but by chance."""
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            dice = rng.integers(1, 7, (150, 6))
+            near = (10 + rng.normal(0, 2, (150, 1)) + rng.normal(0, 0.4, (150, 6))).round(0).astype(int)
+            assert schema_of(pd.DataFrame(np.c_[dice, near], columns=[f"x{i}" for i in range(12)])).relations == ()
+
+
+def correlated(others: int, n: int) -> pd.DataFrame:
+    """A mean and a ratio among many columns that go together, where hardly a row has all."""
+    rng = np.random.default_rng(10)
+    z = rng.normal(size=n)
+    y = [(50 + 8 * z + rng.normal(0, 6, n)).round(1) for _ in range(3)]
+    frame = pd.DataFrame({f"y{i}": part for i, part in enumerate(y)}).assign(mean=(sum(y) / 3).round(2))
+    frame["people"] = np.exp(5 + 0.4 * z + rng.normal(0, 0.3, n)).round()
+    frame["events"] = rng.binomial(frame.people.astype(int), 0.3)
+    frame["rate"] = (frame.events / frame.people).round(3)
+    return frame.assign(**{f"n{j}": (20 + z + rng.normal(0, 0.8, n)).round(2) for j in range(others)})
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_they_are_found_among_columns_that_go_together(seed: int) -> None:
+    frame = correlated(25, 800)
+    found = holed(frame, seed, share=0.15)
+    assert found.notna().all(axis=1).sum() < 2 * frame.shape[1]
+    assert [one.words() for one in schema_of(found).relations] == [
+        "'mean' = 1/3 'y0' + 1/3 'y1' + 1/3 'y2', rounded",
+        "'rate' = 'events' / 'people', rounded",
+    ]
+
+
+class TestSigns:
+    def test_factors_may_be_negative(self) -> None:
+        rng = np.random.default_rng(3)
+        frame = pd.DataFrame(
+            {"number": rng.choice([-3, -2, -1, 1, 2, 3, 4], 400), "price": np.exp(rng.normal(3, 0.5, 400))}
+        )
+        frame["price"] = frame.price.round(2)
+        frame["total"] = (frame.number * frame.price).round(2)
+        schema = schema_of(holed(frame, share=0.1))
+        assert [one.words() for one in schema.relations] == ["'total' = 'number' × 'price'"]
+        for filled in kept(frame, hidden(frame, "total"), schema):
+            np.testing.assert_allclose(filled.total, frame.total, atol=1e-9)
+        for filled in kept(frame, hidden(frame, "price"), schema):
+            np.testing.assert_allclose(filled.price, frame.price, atol=1e-9)
+        for filled in kept(frame, hidden(frame, "price", "total"), schema):
+            np.testing.assert_allclose(filled.total, filled.number * filled.price, atol=0.00501)
+
+    def test_a_rounded_ratio_keeps_its_side_of_zero(self) -> None:
+        rng = np.random.default_rng(4)
+        frame = pd.DataFrame({"base": rng.normal(50, 10, 400).round(1), "change": rng.normal(0, 5, 400).round(1)})
+        frame["percent"] = (100 * frame.change / frame.base).round(1)
+        schema = schema_of(holed(frame, share=0.1))
+        assert [one.words() for one in schema.relations] == ["'percent' = 100 × 'change' / 'base', rounded"]
+        for filled in kept(frame, hidden(frame, "change"), schema):
+            assert (np.abs(100 * filled.change / frame.base - frame.percent) <= 0.0501).all()
+
+    def test_no_square_of_what_has_both_signs(self) -> None:
+        x = np.random.default_rng(5).normal(0, 10, 400).round(1)
+        assert schema_of(pd.DataFrame({"x": x, "square": (x**2).round(2)})).relations == ()
+
+
+class TestBandsOfSums:
+    """A level that follows from a sum or a product leaves room for what the parts can be."""
+
+    @pytest.mark.parametrize("names", [("c", "d", "score"), ("a", "b", "c", "d", "score"), ("d", "score", "high")])
+    def test_scores(self, names: tuple[str, ...]) -> None:
+        rng = np.random.default_rng(6)
+        z = rng.normal(size=(500, 1))
+        frame = pd.DataFrame(np.clip((3 + 0.8 * z + rng.normal(0, 0.7, (500, 4))).round(), 1, 5), columns=list("abcd"))
+        frame["score"] = frame.sum(axis=1)
+        frame["high"] = np.where(frame.score >= 14, "yes", "no")
+        schema = schema_of(frame)
+        assert [one.how for one in schema.relations] == ["sum", "bands"]
+        levels = codes_in(frame, schema)[:, -1]
+        for filled in kept(frame, hidden(frame, *names), schema, m=5):
+            assert np.array_equal(filled[list("abcd")].sum(axis=1), filled.score)
+            assert "high" in names or np.array_equal(filled.high, levels)
+            assert np.array_equal(filled.score >= 14, filled.high == levels[frame.score >= 14][0])
+
+    @pytest.mark.parametrize("names", [("height", "index"), ("weight", "index"), ("height", "weight", "index")])
+    def test_mass_indices(self, names: tuple[str, ...]) -> None:
+        rng = np.random.default_rng(7)
+        height = rng.normal(171, 9, 500).round()
+        weight = ((22 + rng.normal(0, 4, 500)) * (height / 100) ** 2).round(1)
+        frame = pd.DataFrame({"height": height, "weight": weight, "index": (weight / (height / 100) ** 2).round(1)})
+        frame["class"] = pd.cut(frame["index"], [0, 18.5, 25, 30, 99], right=False, labels=list("abcd")).astype(str)
+        schema = schema_of(frame)
+        assert [one.how for one in schema.relations] == ["product", "bands"]
+        for filled in kept(frame, hidden(frame, *names), schema):
+            for one, half in zip(schema.relations, (0.05, 0.0), strict=True):
+                assert departing(one, filled[list(one.names)].to_numpy(), half).mean() <= 0.004  # heights are whole
 
 
 class TestNewTables:

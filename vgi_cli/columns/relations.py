@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Literal, final
 
 import numpy as np
+from pydantic import NonNegativeFloat
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
@@ -33,6 +34,7 @@ class Relation:
     weights   one a column, the first one 1; of sums and products alone
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
+    slack     how much farther it may be from that, since the others are rounded too; of rounded sums alone
     codes     of what goes with levels, alone or in groups, the code by level; None where no row has both. Of bands the
               level of each, from the least on; None: there nothing is said
     cuts      the least value of each band but the first, smallest first
@@ -44,6 +46,7 @@ class Relation:
     weights: tuple[float, ...] = ()
     constant: float = 0.0
     rounded: bool = False
+    slack: NonNegativeFloat = 0.0
     codes: tuple[float | None, ...] = ()
     cuts: tuple[float, ...] = ()
 
@@ -62,6 +65,7 @@ class Relation:
         else:
             sound = len(self.names) == len(self.weights) >= 2 and self.weights[0] == 1 and not self.codes
             sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
+            sound = sound and (not self.slack or (self.rounded and self.how == "sum"))
         if not sound or len(set(self.names)) != len(self.names):
             raise ValueError("the relation does not fit its columns")
 
@@ -112,7 +116,8 @@ class Relation:
             return f"'{first}' = {self._product}" + ", rounded" * self.rounded
         if not counted:
             return f"'{first}' follows from {named('column', others)}"
-        return f"'{first}' = {self._sum}" + ", rounded" * self.rounded
+        how = ", as all are rounded" if self.slack else ", rounded" * self.rounded
+        return f"'{first}' = {self._sum}{how}"
 
     @property
     def _sum(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -86,7 +86,10 @@ def keep_relations(
     apart = apart | _kept(draws, observed, missing, schema, but)
     if schema.orders:
         bands = [one for one in schema.relations if one.how == "bands" and not set(one.names) & set(but)]
-        apart = apart | keep_orders(draws, observed, missing, schema, but, _rooms(observed, missing, schema, bands))
+        others = {name for one in schema.relations if one.how != "bands" for name in one.names}
+        others |= {one.names[0] for one in bands}
+        free = [one for one in bands if one.names[1] not in others]
+        apart = apart | keep_orders(draws, observed, missing, schema, but, _rooms(observed, missing, schema, free))
         for one in bands:  # a number that was moved takes a level along that is a fill too
             first, second = (schema.modelled.index(name) for name in one.names)
             rows = np.flatnonzero(missing[:, first] & missing[:, second])
@@ -96,20 +99,16 @@ def keep_relations(
 
 
 def _rooms(
-    observed: Floats, missing: Bools, schema: Schema, bands: Sequence[Relation]
+    observed: Floats, missing: Bools, schema: Schema, bands: Sequence[Relation], *, seen: bool = True
 ) -> dict[str, tuple[Floats, Floats]]:
-    """By columns of numbers that are in no relation but bands, from where to where [N] the observed levels leave it to
-    them."""
-    others = {name for one in schema.relations if one.how != "bands" for name in one.names}
-    others |= {one.names[0] for one in bands}
+    """By columns of numbers in bands, from where to where [N] the observed levels leave it to them; `seen`: the
+    outermost bands are as wide as what was seen, else without end."""
     rooms: dict[str, tuple[Floats, Floats]] = {}
     for one in bands:
         first, second = (schema.modelled.index(name) for name in one.names)
-        if one.names[1] in others:
-            continue
         columns = schema.encoded[first], schema.encoded[second]
         cells = _Cells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
-        low, high, known = _Levels(cells, observed[:, first], ~missing[:, first]).ends()
+        low, high, known = _Levels(cells, observed[:, first], ~missing[:, first]).ends(seen=seen)
         below = max(2 * half_digit(columns[1]), WITHIN * columns[1].deviation)  # the next band begins at its end
         before = rooms.get(one.names[1], (np.full(len(missing), -np.inf), np.full(len(missing), np.inf)))
         ends = np.where(known, low, -np.inf), np.where(known, high - below, np.inf)
@@ -129,23 +128,32 @@ def _kept(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: 
         for one in relations:
             columns, places = [schema.encoded[at[name]] for name in one.names], np.array([at[n] for n in one.names])
             digit = half_digit(columns[0])
-            made.append(_Cells(one, columns, places, digit * one.rounded, digit, np.zeros(len(missing), bool)))
+            half = digit * one.rounded + one.slack
+            made.append(_Cells(one, columns, places, half, digit, np.zeros(len(missing), bool)))
         return sorted(made, key=lambda one: one.half / one.columns[0].deviation)
 
     told = cells(own)
     every = [*told, *cells(_following(tuple(one for one in own if one.how == "sum" and not one.rounded)))]
     every_cell = sorted(((one, place) for one in every for place in range(len(one.places))), key=_width)
+    computed = {name for one in own if not one.coded for name in one.names}
+    late = [one for one in told if one.relation.how == "bands" and one.relation.names[1] in computed]
+    told.sort(key=late.__contains__)
+    rooms = {
+        at[name]: room
+        for name, room in _rooms(observed, missing, schema, [one.relation for one in late], seen=False).items()
+    }
     known = ~missing
     while True:
         tightest = next(((one, place) for one, place in every_cell if len(_single(one, known)[place])), None)
         if tightest is not None:
-            _determine(draws, observed, missing, known, *tightest, told)
+            one, place = tightest  # what only has to lie in a band may follow from what is settled
+            _determine(draws, observed, missing, known, one, place, told, final=not (place and one in late))
             changed = {int(tightest[0].places[tightest[1]])}
         else:
             left = next((one for one in told if (~known[:, one.places]).any()), None)
             if left is None:
                 return _apart(draws, observed, missing, told)
-            _settle(draws, observed, missing, known, left)
+            _settle(draws, observed, missing, known, left, rooms)
             changed = set(left.places.tolist())
         for one in every:
             if changed & set(one.places.tolist()):
@@ -215,10 +223,19 @@ def _single(cells: _Cells, known: Bools) -> list[Ints]:
 
 
 def _determine(
-    draws: Floats, observed: Floats, missing: Bools, known: Bools, cells: _Cells, place: int, told: Sequence[_Cells]
+    draws: Floats,
+    observed: Floats,
+    missing: Bools,
+    known: Bools,
+    cells: _Cells,
+    place: int,
+    told: Sequence[_Cells],
+    *,
+    final: bool,
 ) -> None:
     """Compute the cells at a place of a relation that are its only unknown ones; they are known then, where every draw
-    could be computed. A number lies in all the bands, a level in all the groups, of which levels are known."""
+    could be computed, if that is `final`. A number lies in all the bands, a level in all the groups, of which levels
+    are known."""
     j, rows = cells.places[place], _single(cells, known)[place]
     values = _values(draws, observed, missing, rows, cells.places)
     if cells.relation.how in ("groups", "bands") and place:
@@ -231,39 +248,61 @@ def _determine(
     else:
         value, able = _computed(cells, place, values, guessed=False)
     draws[:, rows, j] = np.where(able, value, values[..., place])
-    known[rows, j] = able.all(0)
+    known[rows, j] = able.all(0) & final
     cells.tried[rows] = True
 
 
-def _settle(draws: Floats, observed: Floats, missing: Bools, known: Bools, cells: _Cells) -> None:
-    """Let the cells of a relation go together in the rows in which several are unknown; they are known then."""
+def _settle(
+    draws: Floats,
+    observed: Floats,
+    missing: Bools,
+    known: Bools,
+    cells: _Cells,
+    rooms: Mapping[int, tuple[Floats, Floats]],
+) -> None:
+    """Let the cells of a relation go together in the rows in which several are unknown; they are known then. `rooms`:
+    by columns of numbers, from where to where [N] observed levels leave it to them."""
     rows = np.flatnonzero((~known[:, cells.places]).any(1))
     free = ~known[np.ix_(rows, cells.places)]
     before = _values(draws, observed, missing, rows, cells.places)
     values, done, order = before.copy(), np.zeros(before.shape[:2], bool), _order(cells, by_range=True)
+    own = {
+        place: (rooms[j][0][rows], rooms[j][1][rows])
+        for place, j in enumerate(cells.places.tolist())
+        if j in rooms and not cells.relation.coded
+    }
     for place in order:
         value, able = _computed(cells, place, values)
-        moved = free[:, place] & ~done & able
+        moved = free[:, place] & ~done & able & _in_room(value, own.get(place))
         values[..., place] = np.where(moved, value, values[..., place])
         done |= moved
     if not cells.relation.coded:
-        _approach(values, free, done, cells)
+        _approach(values, free, done, cells, own)
     after = np.where(done[..., None], values, before)
     for place, j in enumerate(cells.places):
-        own = free[:, place]
-        draws[:, rows[own], j] = after[:, own, place]
+        some = free[:, place]
+        draws[:, rows[some], j] = after[:, some, place]
     known[np.ix_(rows, cells.places)] = True
 
 
-def _approach(values: Floats, free: Bools, done: Bools, cells: _Cells) -> None:
+def _in_room(values: Floats, room: tuple[Floats, Floats] | None) -> Bools:
+    """Which values [m, n] lie where levels leave it to them [n]."""
+    return np.ones(values.shape, bool) if room is None else (values >= room[0]) & (values <= room[1])
+
+
+def _approach(
+    values: Floats, free: Bools, done: Bools, cells: _Cells, rooms: Mapping[int, tuple[Floats, Floats]]
+) -> None:
     """Where cells do not go together yet (not `done` [m, rows]), move those that are `free` [rows, columns] to the ends
     of their limits, or a factor as near to what it should be as its digits go; values [m, rows, columns] and `done` are
-    changed in place."""
+    changed in place. `rooms`: limits [rows] of the cells at some places."""
     order, product = _order(cells), cells.relation.how == "product"
     lead = np.array(order)[free[:, order].argmax(1)]
-    for place in (*order, *order) if product else order:  # again, since another factor may have left 0
+    again = order if product else []  # since another factor may have left 0
+    first = order[1:] if product and order[0] in rooms else []  # what lies in a band stays where it can
+    for place in (*first, *order, *again):
         column, computed = cells.columns[place], cells.relation.solved(values, place, values[..., 0])
-        nearest = _clipped(column, computed)
+        nearest = _clipped(column, computed if place not in rooms else np.clip(computed, *rooms[place]))
         moved = free[:, place] & ~done & np.isfinite(computed)
         values[..., place] = np.where(moved, nearest, values[..., place])
         near = np.abs(nearest - computed) <= max(half_digit(column) * (1 + WITHIN), WITHIN * column.deviation)
@@ -323,8 +362,10 @@ def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True
     if place == 0 or not relation.rounded:
         half = cells.half if place == 0 else 0.0
         return _within(column, computed, _Between(computed - half, computed + half, noise), guessed=guessed)
-    least = 0.0 if relation.how == "product" else -np.inf
-    ends = [relation.solved(values, place, np.maximum(first + side * cells.half, least)) for side in (-1, 1)]
+    around = [first + side * cells.half for side in (-1, 1)]
+    if relation.how == "product":  # on its side of zero
+        around = [np.where(np.sign(end) == -np.sign(first), 0.0, end) for end in around]
+    ends = [relation.solved(values, place, end) for end in around]
     low, high = np.minimum(*ends), np.maximum(*ends)
     between = _Between(low, high, noise)
     value, able = _within(column, computed, between, guessed=guessed)
@@ -361,12 +402,13 @@ class _Levels(NamedTuple):
     level: Floats
     rows: Bools
 
-    def ends(self) -> tuple[Floats, Floats, Bools]:
-        """Where the numbers have to lie, [m, n] from low to high: the outermost bands are as wide as what was seen; and
-        whether the levels are some of the relation."""
+    def ends(self, *, seen: bool = True) -> tuple[Floats, Floats, Bools]:
+        """Where the numbers have to lie, [m, n] from low to high: the outermost bands are as wide as what was `seen`,
+        else without end; and whether the levels are some of the relation."""
         relation, number = self.cells.relation, as_number(self.cells.columns[1])
         assert number is not None, "bands are of numbers"
-        cuts = np.array([min(number.low, relation.cuts[0]), *relation.cuts, max(number.high, relation.cuts[-1])])
+        outer = (min(number.low, relation.cuts[0]), max(number.high, relation.cuts[-1])) if seen else (-np.inf, np.inf)
+        cuts = np.array([outer[0], *relation.cuts, outer[1]])
         order = np.argsort(relation.coding)
         codes = relation.coding[order]
         near = np.minimum(np.searchsorted(codes, self.level), len(codes) - 1)

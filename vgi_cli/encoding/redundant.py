@@ -6,7 +6,8 @@ counts twice. They are named to the user, and relations that hold exactly are ke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +48,11 @@ FEW_ROWS = 2_000
 """... by so many rows at most, evenly spread, ..."""
 GAIN = 0.97
 """... as long as the next part leaves at most this share of what the others do."""
+RIDGE = 0.02
+"""Variance that is added to standardised columns before the weights of one in the others are guessed."""
+ROUNDING, ROUGH = 0.7, 0.4
+"""Half of a last digit leaves so much of itself where a sum is rounded to that (1 / sqrt(3), and a little); more than
+the latter share of a standard deviation is not looked at."""
 ROWS = 5_000
 """Rows by which sums of several columns are found, evenly spread."""
 MOST_NOTED, MOST_NOTED_CELLS = 100, 4_000_000
@@ -59,8 +65,8 @@ class Redundant(NamedTuple):
     name   of the column
     by     the columns that determine it
     how    copy: the same cells; levels: the same levels by other names, or by numbers; line: a linear function of one
-           column; sum: of several; product: of powers of one or several; groups: of the levels of one;
-           bands: intervals of a number
+           column; sum: of several; rounded: one of these two, as far as its digits go; product: of powers of one or
+           several; groups: of the levels of one; bands: intervals of a number
     exact  whether nothing is left, beyond the rounding of arithmetic
     """
 
@@ -79,8 +85,8 @@ def redundant_words(one: Redundant) -> str:
         return f"column '{one.name}' goes one to one with the levels of '{one.by[0]}': {flag}"
     nearly = "" if one.exact else "nearly "
     return (
-        f"column '{one.name}' is {nearly}a linear function of {named('column', one.by)}, and fills need not be: "
-        f"{flag}, to be computed from the others"
+        f"column '{one.name}' is {nearly}a linear function of {named('column', one.by)}, and fills need not be: where "
+        f"they have to, compute '{one.name}' anew from the filled others"
     )
 
 
@@ -196,7 +202,7 @@ def redundant(found: Sequence[Redundant], schema: Schema) -> list[Redundant]:
             continue  # two dates of one stay: what lies between them is what they are there for
         if one.name in kept and not set(kept[one.name].names[1:]) <= set(one.by):
             continue
-        if one.how not in ("product", "groups", "bands") or one.name in kept:
+        if one.how not in ("rounded", "product", "groups", "bands") or one.name in kept:
             chosen.setdefault(one.name, one)
     return [chosen[name] for name in schema.modelled if name in chosen]
 
@@ -327,30 +333,33 @@ def _one_to_one(a: Ints, b: Ints, count: int) -> bool:
 def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
     """Numbers that are linear functions of one earlier column, by the rows that have both, or of several, by the rows
     that have all."""
-    names = [column.name for column in columns if as_number(column) is not None]
-    return _linear(names, codes)
+    digits = {column.name: half_digit(column) for column in columns if as_number(column) is not None}
+    return _linear(digits, codes)
 
 
 def _products(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
-    """Numbers above zero whose logarithms are sums of those of others."""
+    """Numbers whose logarithms (of their sizes) are sums of those of others."""
     logs: dict[str, Floats] = {}
     for column in columns if len(columns) <= MOST_NOTED else ():
-        if isinstance(column, Number) and np.nanmin(codes[column.name], initial=np.inf) >= 0:
+        if isinstance(column, Number):
             with np.errstate(divide="ignore"):
-                log = np.log(codes[column.name])
+                log = np.log(np.abs(codes[column.name]))
             if np.isfinite(log).any():
                 logs[column.name] = np.where(np.isfinite(log), log, np.nan)
-    return [one._replace(how="product") for one in _linear(list(logs), logs)]
+    return [one._replace(how="product") for one in _linear(dict.fromkeys(logs, 0.0), logs)]
 
 
-def _linear(names: Sequence[str], codes: dict[str, Floats]) -> list[Redundant]:
-    """Those of some columns that are linear functions of earlier ones."""
-    if not 1 < len(names) <= MOST:
+def _linear(digits: Mapping[str, float], codes: dict[str, Floats]) -> list[Redundant]:
+    """Those of some columns, with half of what their last digits count, that are linear functions of earlier ones."""
+    if not 1 < len(digits) <= MOST:
         return []
-    x = np.stack([codes[name] for name in names], 1)
-    x = x / np.maximum(np.nanmax(np.abs(x), 0), np.finfo(float).tiny)  # squares of the greatest numbers overflow
+    names, x = list(digits), np.stack([codes[name] for name in digits], 1)
+    scale = np.maximum(np.nanmax(np.abs(x), 0), np.finfo(float).tiny)  # squares of the greatest numbers overflow
+    x = x / scale
     seen = ~np.isnan(x)
-    lines = _lines(names, x, seen)
+    sd = np.maximum(np.nanstd(x, 0), np.finfo(float).tiny)
+    near = np.clip(ROUNDING * np.array(list(digits.values())) / scale / sd, NEAR, ROUGH)
+    lines = _lines(names, x, seen, near)
     taken = {line.name for line in lines if line.exact}
     kept = [i for i, name in enumerate(names) if name not in taken]
     whole = np.flatnonzero(seen[:, kept].all(1))
@@ -358,27 +367,37 @@ def _linear(names: Sequence[str], codes: dict[str, Floats]) -> list[Redundant]:
         if len(kept) > MOST_NOTED:
             return lines
         some = np.linspace(0, len(x) - 1, min(len(x), FEW_ROWS)).astype(int)
-        return lines + _pursued([names[i] for i in kept], x[some][:, kept])
+        return lines + _pursued([names[i] for i in kept], x[some][:, kept], near[kept])
     some = whole[np.linspace(0, len(whole) - 1, min(len(whole), ROWS)).astype(int)]
-    return lines + _of_several([names[i] for i in kept], _standardised(x[some][:, kept]))
+    return lines + _of_several([names[i] for i in kept], _standardised(x[some][:, kept]), near[kept])
 
 
-def _lines(names: Sequence[str], x: Floats, seen: Bools) -> list[Redundant]:
-    """Of x [N, columns], observed where `seen`: those that are linear in one earlier column."""
-    n, r2 = pairwise_r2(x)
+def _lines(names: Sequence[str], x: Floats, seen: Bools, near: Floats) -> list[Redundant]:
+    """Of x [N, columns], observed where `seen`: those that are linear in one earlier column, where this leaves at most
+    the share `near` [columns] of their standard deviations."""
+    n, r = pairwise_r(x)
+    r2 = np.square(r)
     found = []
     for later in range(len(names)):
-        near = [i for i in range(later) if n[later, i] >= FEWEST and r2[later, i] > 1 - NEAR**2]
-        for earlier in near[:1]:
-            both = _standardised(x[seen[:, later] & seen[:, earlier]][:, [earlier, later]])
-            left = _left(both[:, :1], both[:, 1])
-            found.append(Redundant(names[later], (names[earlier],), "line", left <= EXACT))
+        for least in sorted({NEAR, float(near[later])}):
+            close = [i for i in range(later) if n[later, i] >= FEWEST and r2[later, i] > 1 - least**2]
+            for earlier in close[:1]:
+                both = _standardised(x[seen[:, later] & seen[:, earlier]][:, [earlier, later]])
+                left = _left(both[:, :1], both[:, 1])
+                found.append(Redundant(names[later], (names[earlier],), _how("line", least), left <= EXACT))
+            if close:
+                break
     return found
 
 
-def pairwise_r2(x: Floats) -> tuple[Floats, Floats]:
-    """Of each two columns of x [N, columns], NaN where a cell is missing: in how many rows both are observed, and the
-    square of their correlation there; NaN or infinite where one does not vary. Squares must not overflow."""
+def _how(how: str, left: float) -> str:
+    """What a line or a sum is called that leaves such a share of a standard deviation."""
+    return how if left <= NEAR else "rounded"
+
+
+def pairwise_r(x: Floats) -> tuple[Floats, Floats]:
+    """Of each two columns of x [N, columns], NaN where a cell is missing: in how many rows both are observed, and their
+    correlation there; NaN or infinite where one does not vary. Squares must not overflow."""
     seen = ~np.isnan(x)
     o, x = seen.astype(float), np.where(seen, x, 0.0)
     n = o.T @ o
@@ -388,11 +407,12 @@ def pairwise_r2(x: Floats) -> tuple[Floats, Floats]:
         z = centred / np.maximum(sd, np.finfo(float).tiny)
         mean = (z.T @ o) / n  # [a, b]: of a in the rows that have b too
         square = (np.square(z).T @ o) / n - mean**2
-        return n, np.square((z.T @ z) / n - mean * mean.T) / (square * square.T)
+        return n, ((z.T @ z) / n - mean * mean.T) / np.sqrt(square * square.T)
 
 
-def _of_several(names: Sequence[str], z: Floats) -> list[Redundant]:
-    """Of standardised columns z [N, columns]: those that are linear in earlier ones, and in which."""
+def _of_several(names: Sequence[str], z: Floats, near: Floats) -> list[Redundant]:
+    """Of standardised columns z [N, columns]: those that are linear in earlier ones, where these leave at most `near`
+    [columns], and in which."""
     found: list[Redundant] = []
     kept: list[int] = []
     basis = np.empty(z.shape)  # of what the kept columns span: its first len(kept) columns, orthonormal
@@ -403,45 +423,61 @@ def _of_several(names: Sequence[str], z: Floats) -> list[Redundant]:
         for _ in range(2):  # twice, since once leaves a share of the rounding error in what is nearly spanned
             left = left - basis[:, : len(kept)] @ (basis[:, : len(kept)].T @ left)
         size = float(np.sqrt(np.mean(np.square(left))))
-        if len(kept) > 1 and size <= NEAR:
+        if len(kept) > 1 and size <= near[later]:
             weights = np.abs(np.linalg.lstsq(z[:, kept], z[:, later], rcond=None)[0])
             for least in (WEIGHT, SLIGHT):
                 parts = tuple(names[i] for i, weight in zip(kept, weights, strict=True) if weight > least)
                 if not found or found[-1].name != name or found[-1].by != parts:
-                    found.append(Redundant(name, parts, "sum", size <= EXACT))
+                    found.append(Redundant(name, parts, _how("sum", size), size <= EXACT))
         if size > (EXACT if len(kept) > 1 else 0):
             basis[:, len(kept)] = left / np.linalg.norm(left)
             kept.append(later)
     return found
 
 
-def _pursued(names: Sequence[str], x: Floats) -> list[Redundant]:
+def _pursued(names: Sequence[str], x: Floats, near: Floats) -> list[Redundant]:
     """As `_of_several`, of columns x [N, columns] of which hardly a row has all; a column may come several times, with
     more parts each time."""
     found: list[Redundant] = []
     kept: list[int] = []
+    r = _likely(x)
     for later, name in enumerate(names):
-        own = [
-            Redundant(name, tuple(names[kept[part]] for part in sorted(parts)), "sum", size <= EXACT)
-            for parts, size in _parts(x[:, later], x[:, kept])
-            if len(parts) > 1 and size <= NEAR
-        ]
+        weights = np.abs(np.linalg.solve(r[np.ix_(kept, kept)], r[kept, later]))
+        ways = _parts(x[:, later], x[:, kept]), _parts(x[:, later], x[:, kept], np.argsort(-weights, kind="stable"))
+        own: list[Redundant] = []
+        for parts, size in itertools.chain(*ways):
+            if len(parts) > 1 and size <= near[later]:
+                by = tuple(names[kept[part]] for part in sorted(parts))
+                own.append(Redundant(name, by, _how("sum", size), size <= EXACT))
         found += own
         if not any(one.exact for one in own):
             kept.append(later)
     return found
 
 
-def _parts(y: Floats, x: Floats) -> Iterator[tuple[list[int], float]]:
+def _likely(x: Floats) -> Floats:
+    """[columns, columns] correlations of x [N, columns] by the rows that have both, with variances added that make them
+    those of some law, and weights in it small where columns go together by chance."""
+    n, r = pairwise_r(x)
+    r = np.where((n >= FEWEST) & np.isfinite(r), np.clip(r, -1.0, 1.0), 0.0)
+    np.fill_diagonal(r, 1.0)
+    values, vectors = np.linalg.eigh(r)
+    return np.asarray(vectors * (np.maximum(values, 0.0) + RIDGE) @ vectors.T)
+
+
+def _parts(y: Floats, x: Floats, order: Ints | None = None) -> Iterator[tuple[list[int], float]]:
     """Columns of x [N, columns] of which y [N] is nearly a sum, one more at a time, and the standard deviation that
-    they leave of a standardised y, by the rows that have them: the next one goes best with what the others leave
-    (matching pursuit; Mallat and Zhang 1993)."""
+    they leave of a standardised y, by the rows that have them: in some order, else the next one goes best with what the
+    others leave (matching pursuit; Mallat and Zhang 1993)."""
     parts: list[int] = []
     left, before = y, 1.0
     while len(parts) < min(MOST_PARTS, x.shape[1]):
-        fit = _correlations(left, x)
-        fit[parts] = -1.0
-        parts = [*parts, int(fit.argmax())]
+        if order is None:
+            fit = _correlations(left, x)
+            fit[parts] = -1.0
+            parts = [*parts, int(fit.argmax())]
+        else:
+            parts = order[: len(parts) + 1].tolist()
         rows = ~np.isnan(x[:, parts]).any(1) & ~np.isnan(y)
         if rows.sum() < max(FEWEST, 2 * (len(parts) + 1)):
             return
@@ -452,7 +488,7 @@ def _parts(y: Floats, x: Floats) -> Iterator[tuple[list[int], float]]:
         left[rows] = z[:, -1] - z[:, :-1] @ np.linalg.lstsq(z[:, :-1], z[:, -1], rcond=None)[0]
         size = float(np.sqrt(np.mean(np.square(left[rows]))))
         yield parts, size
-        if size <= EXACT or size > GAIN * before:
+        if size <= EXACT or (order is None and size > GAIN * before):
             return
         before = size
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Literal, cast, get_args
 
 import numpy as np
 
@@ -48,16 +48,25 @@ BEYOND, MOST_PERIODS = 30, 10_000
 """Years beyond those that were seen for which it is said in which months, quarters or weeks they lie, of so many."""
 SLOW = 1e-2
 """By this share a day of moments may be longer than a day of dates, where it is taken for the same."""
+Way = Literal["exact", "rounded", "all rounded"]
+WAYS: tuple[Way, ...] = get_args(Way)
+"""How a relation holds: up to the rounding of arithmetic, to half of the first column's last digit, or of all that it
+is a sum of as well."""
+FEWEST_OFF, SHARE_OFF = 3, 0.01
+"""So many rows, and this share of them, are off by more than the first column's digits where all are rounded."""
+CLOSELY = ("line", "sum")
+"""Candidates of which so little is left that all of it may be rounding."""
 MOST_ROWS = 2_000
 """Rows by which weights are found, evenly spread; all rows are asked whether what is found holds."""
 
 
 def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) -> tuple[Relation, ...]:
     """The relations among candidates for redundant columns that hold in every row in which they can be checked, by more
-    rows than chance explains; of each column the first that is exact, else the first that is rounded."""
+    rows than chance explains; of each column the first that is exact, else the first that is rounded, else the first
+    sum in which all are."""
     relations: dict[str, Relation] = {}
-    for exact, one in itertools.product((True, False), found):
-        if one.name not in relations and (relation := _relation(table, schema, one, exact)) is not None:
+    for way, one in itertools.product(WAYS, found):
+        if one.name not in relations and (relation := _relation(table, schema, one, way)) is not None:
             relations[one.name] = relation
     return tuple(relations[name] for name in schema.modelled if name in relations)
 
@@ -83,7 +92,9 @@ def departing(relation: Relation, values: Floats, half: float) -> Bools:
         apart = np.abs(first - said) > FLOAT * np.abs(said)  # no level of the fit: nothing is said
         elsewhere = np.isnan(said) & np.isin(first, relation.coding) if relation.how == "bands" else False
         return np.asarray(apart | elsewhere)  # but that it lies in no other one
-    most = half * (1 + NEARLY) if relation.rounded else noise_of(10 * relation.size(values), 2 * half)
+    most = (
+        (half + relation.slack) * (1 + NEARLY) if relation.rounded else noise_of(10 * relation.size(values), 2 * half)
+    )
     return ~(np.abs(relation.solved(values, 0, first) - first) <= most)
 
 
@@ -92,9 +103,10 @@ def noise_of(size: Floats, resolution: float) -> Floats:
     return np.minimum(FLOAT * size, TICK * resolution if resolution else np.inf)
 
 
-def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Relation | None:
-    """The relation of a candidate, exact or rounded, with the fewest of its columns for which there is one; None where
-    there is none."""
+def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relation | None:
+    """The relation of a candidate that holds in some way, with the fewest of its columns for which there is one; None
+    where there is none."""
+    exact = way == "exact"
     columns = {column.name: column for column in schema.encoded}
     own = [columns[name] for name in (one.name, *one.by)]
     if any(column.pooled for column in own):
@@ -114,10 +126,9 @@ def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Rela
         if not _enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
             return None
         return _pairs((one.name, *one.by), own[1].level_counts[0], whole, one.how == "groups")
-    digit = half_digit(own[0])
-    if not exact and not digit:
+    digit, digits = half_digit(own[0]), np.array([half_digit(column) for column in own])
+    if (way == "rounded" and not digit) or (way == "all rounded" and (one.how not in CLOSELY or not digits.any())):
         return None
-    search = _product if one.how == "product" else _sum
 
     def found(places: Sequence[int]) -> Relation | None:
         some = codes[:, [0, *places]]
@@ -127,11 +138,16 @@ def _relation(table: Table, schema: Schema, one: Redundant, exact: bool) -> Rela
         names = (one.name, *(one.by[place - 1] for place in places))
         learnt = whole[::2] if not exact and len(places) > 1 else whole  # many weights fit rounded rows by chance
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-            relation = search(names, learnt, digit, exact)
+            if one.how == "product":
+                relation = _product(names, learnt, digit, exact)
+            else:
+                relation = _sum(names, learnt, digits[[0, *places]], way)
             if relation is None:
                 return None
             its = some[:, [names.index(name) for name in relation.names]]  # in more rows, where it does without some
             its = its[~np.isnan(its).any(1)]
+            if not _tells(relation, its, digit, len(places) + 1, len(columns)):
+                return None
             ways = [_of_its_day(relation, columns), relation]
             return next((one for one in ways if not departing(one, its, digit).any()), None)  # e.g. divided by 0
 
@@ -175,6 +191,16 @@ def _enough(first: Floats, used: int, choice: float) -> bool:
     return bool((len(first) - used) * _entropy(first) >= ENOUGH + choice)
 
 
+def _tells(relation: Relation, values: Floats, digit: float, used: int, columns: int) -> bool:
+    """The same of rows [n, columns], where a relation leaves the first column open by more than half its last digit;
+    and whether that is what they need: a few that are off by more than their rounding are errors."""
+    if not relation.slack:
+        return True
+    off = departing(replace(relation, slack=0.0), values, digit).sum()
+    first = np.floor(values[:, 0] / (2 * (digit + relation.slack)))
+    return bool(off >= max(FEWEST_OFF, SHARE_OFF * len(values))) and _enough(first, used, (used - 1) * np.log(columns))
+
+
 def _entropy(values: Floats) -> float:
     """Of the empirical law of values [n], nats; 0 of none."""
     share = np.unique(values, return_counts=True)[1] / max(len(values), 1)
@@ -185,7 +211,7 @@ def _by_weight(codes: Floats, product: bool) -> list[list[int]]:
     """The columns but the first of codes [N, columns], those with the greatest weights in a sum (of logarithms, of a
     product): one, two, and so on."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        x = np.log(codes) if product else codes / np.nanmax(np.abs(codes), 0)
+        x = np.log(np.abs(codes)) if product else codes / np.nanmax(np.abs(codes), 0)
     whole = _some(x[np.isfinite(x).all(1)])
     if len(whole) <= x.shape[1]:
         return []
@@ -283,10 +309,10 @@ def _begins(column: Moment, last: float, first: float) -> float | None:
     return None
 
 
-def _sum(names: tuple[str, ...], x: Floats, digit: float, exact: bool) -> Relation | None:
+def _sum(names: tuple[str, ...], x: Floats, digits: Floats, way: Way) -> Relation | None:
     """The first of the columns x [n, columns] as a sum of the others, with simple weights, where no row departs from it
-    (where it is not `exact`, by more than `digit`, half of what its last one counts); None where some row does."""
-    half = 0.0 if exact else digit * (1 + TIE)
+    in some way: not at all, by more than half of what its last digit counts, or of what all of them count (`digits`
+    [columns]); None where some row does."""
     scale, some = np.abs(x).max(0), _some(x)
     y, others = some[:, 0] / scale[0], some[:, 1:] / scale[1:]
     sd = others.std(0)
@@ -294,25 +320,32 @@ def _sum(names: tuple[str, ...], x: Floats, digit: float, exact: bool) -> Relati
         return None
     z, centred = (others - others.mean(0)) / sd, y - y.mean()
     squares = np.linalg.lstsq(z, centred, rcond=None)[0]
-    left = np.sqrt(np.mean(np.square(centred - z @ squares)))
+    left, fit = np.sqrt(np.mean(np.square(centred - z @ squares))), squares / sd * scale[0] / scale[1:]
+    half = _open(digits, fit, way)
     if left > max(half / scale[0], FLOAT * np.sqrt(np.mean(np.square(y)) + len(sd) * np.abs(squares / sd).max() ** 2)):
         return None  # no other sum has its largest departure within that
-    found = _simple(names, x, squares / sd * scale[0] / scale[1:], digit, exact)
+    found = _simple(names, x, fit, digits, way)
     if found is None and half and np.abs(centred - z @ squares).max() <= CLOSE * half / scale[0]:
-        found = _simple(names, x, _closest(z, centred) / sd * scale[0] / scale[1:], digit, exact)
+        found = _simple(names, x, _closest(z, centred) / sd * scale[0] / scale[1:], digits, way)
     return found
 
 
-def _simple(names: tuple[str, ...], x: Floats, fit: Floats, digit: float, exact: bool) -> Relation | None:
+def _open(digits: Floats, weights: Floats, way: Way) -> float:
+    """How far the first column may be from a sum with such weights, by half of what last digits count [columns]."""
+    slack = float(np.abs(weights) @ digits[1:]) if way == "all rounded" else 0.0
+    return 0.0 if way == "exact" else float(digits[0] + slack) * (1 + TIE)
+
+
+def _simple(names: tuple[str, ...], x: Floats, fit: Floats, digits: Floats, way: Way) -> Relation | None:
     """The first of the columns x [n, columns] as a sum of the others, with weights near to those of a fit: of simple
-    weights those by which the largest departure is least, else those with the fewest digits. What has no weight is no
-    part of it. None where none do."""
-    y, others, half = x[:, 0], x[:, 1:], digit * (1 + TIE)
+    weights those by which the largest departure is least, else those with the fewest digits (simple ones alone where
+    all columns are rounded). What has no weight is no part of it. None where none do."""
+    y, others, digit, exact = x[:, 0], x[:, 1:], float(digits[0]), way == "exact"
     best, least = None, np.inf
     for weights, simple in _near(fit):
-        if best is not None and not simple:
+        if not simple and (best is not None or way == "all rounded"):
             break
-        left = y - others @ weights
+        left, half = y - others @ weights, _open(digits, weights, way)
         most = noise_of(np.abs(y) + np.abs(others) @ np.abs(weights), 2 * digit) if exact else np.full(len(y), half)
         constant = _shortest(float((left - most).max()), float((left + most).min()))
         parts = np.flatnonzero(weights)
@@ -320,9 +353,10 @@ def _simple(names: tuple[str, ...], x: Floats, fit: Floats, digit: float, exact:
             continue
         own = (1.0, *(-weights[parts]).tolist())
         some = (names[0], *(names[1 + part] for part in parts))
-        relation = Relation(names=some, weights=own, constant=constant, rounded=not exact)
+        slack = float(np.abs(weights) @ digits[1:]) if way == "all rounded" else 0.0
+        relation = Relation(names=some, weights=own, constant=constant, rounded=not exact, slack=slack)
         away = float(np.abs(left - constant).max())
-        if away < BETTER * least and (exact or not _tied(relation, x[:, [0, *(1 + parts)]], half)):
+        if away < BETTER * least and (way != "rounded" or not _tied(relation, x[:, [0, *(1 + parts)]], half)):
             best, least = relation, away
     return best
 
@@ -355,14 +389,14 @@ def _closest(z: Floats, y: Floats) -> Floats:
 
 
 def _product(names: tuple[str, ...], x: Floats, digit: float, exact: bool) -> Relation | None:
-    """The first of the columns x [n, columns], none of them negative, as a product of powers of the others, as `_sum`.
-    Powers are whole numbers up to MOST_POWER."""
-    above = x[(x > 0).all(1)]
+    """The first of the columns x [n, columns] as a product of powers of the others, as `_sum`. Powers are whole numbers
+    up to MOST_POWER, and one of columns with negative cells: of others the others do not tell the sign."""
+    above = np.abs(x[(x != 0).all(1)])
     logs = np.log(above) - np.log(above).mean(0)
     if len(above) <= x.shape[1] or not (logs[:, 1:].std(0) > 0).all():
         return None
     powers = np.rint(np.linalg.lstsq(logs[:, 1:], logs[:, 0], rcond=None)[0])
-    if not powers.all() or np.abs(powers).max() > MOST_POWER:
+    if not powers.all() or np.abs(powers).max() > MOST_POWER or (np.abs(powers)[(x[:, 1:] < 0).any(0)] > 1).any():
         return None
     y, others, half = above[:, 0], np.prod(above[:, 1:] ** powers, 1), digit * (1 + TIE)
     most = noise_of(2 * y, 2 * digit) if exact else np.full(len(y), half)

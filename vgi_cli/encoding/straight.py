@@ -17,7 +17,7 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.scale import codec
-from vgi_cli.encoding.redundant import pairwise_r2
+from vgi_cli.encoding.redundant import pairwise_r
 from vgi_cli.table.base import Table
 
 FEWEST = 30
@@ -92,5 +92,5 @@ def _left(x: Floats) -> Floats:
     """[columns, columns] the share of the variance of one column of x [N, columns] that a line through another one
     leaves, in the rows that have both; 1 of too few."""
     largest = np.nanmax(np.abs(x), 0, initial=0.0)
-    n, r2 = pairwise_r2(x / np.maximum(largest, np.finfo(float).tiny))  # squares may overflow
-    return np.where((n >= FEWEST) & np.isfinite(r2), 1 - r2, 1.0)
+    n, r = pairwise_r(x / np.maximum(largest, np.finfo(float).tiny))  # squares may overflow
+    return np.where((n >= FEWEST) & np.isfinite(r), 1 - np.square(r), 1.0)
