@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -101,6 +102,30 @@ def test_durations_count_seconds(cells: list[str], format: str) -> None:
     assert found.spell(codes, None) == cells
     if format == "%D days, %H:%M:%S":
         assert codes.tolist() == [3600.0 * 7 * i for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("format", "change", "known"),
+    [
+        ("%d-%b-%Y", str.upper, "%d-%b-%Y"),
+        ("%d %B %Y", str.lower, "%d %B %Y"),
+        ("%d%b%Y", str.upper, "%d%b%Y"),
+        ("%d%b%y", str.title, "%d%b%y"),
+        ("%d%b%Y:%H:%M:%S", str.upper, "%d%b%Y:%H:%M:%S"),
+        ("%d-%b-%Y %I:%M %p", str.lower, "%d-%b-%Y %I:%M %p"),
+        ("%I:%M %p", str.lower, "%I:%M %p"),
+        ("%I:%M%p", str.upper, "%I:%M%p"),
+    ],
+)
+def test_words_are_written_as_most_cells_write_them(format: str, change: Callable[[str], str], known: str) -> None:
+    cells = [change(m.strftime(format)) for m in MOMENTS]
+    found = moment([*cells[1:], change(cells[0].swapcase())])
+    assert found.clock.format == known
+    assert found.spell(found.codes(table(cells).column("when")), None) == cells
+
+
+def test_codes_that_look_like_dates_without_marks_are_none() -> None:
+    assert not isinstance(column([f"{i % 28 + 1}abc2020" for i in range(40)]), Moment)
 
 
 def test_offsets_are_instants_and_fills_have_the_most_frequent_one() -> None:

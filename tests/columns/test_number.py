@@ -159,6 +159,24 @@ def test_nobody_who_asks_for_whole_numbers_gets_them_rounded() -> None:
     assert (plain.kind, plain.significant, asked.significant) == ("integer", 2, None)
 
 
+@pytest.mark.parametrize(
+    ("texts", "marks", "wanted"),
+    [
+        (["+6.3", "-2.1", "0.0", "+11.2"], "+", {3.14: "+3.1", -3.14: "-3.1", 0.01: "0.0"}),
+        ([".63", "-.25", "1.50", ".00"], ".", {0.501: ".50", -0.501: "-.50", 2.0: "2.00", 0.0: ".00"}),
+        (["+.5", "-.25", "+1.5"], "+.", {0.75: "+.75", -0.75: "-.75"}),
+        (["0.63", ".25", "0.5"], "", {0.25: "0.25"}),
+        (["6.3", "+2.1", "3.3"], "", {2.5: "2.5"}),
+        (["+1.5E+03", "+2.5E-03", "-1.0E+01"], "+", {0.02: "+2.0E-02"}),
+    ],
+)
+def test_fills_have_the_signs_and_zeros_of_the_column(texts: list[str], marks: str, wanted: dict[float, str]) -> None:
+    column = infer_schema(from_text("y\n" + "\n".join(texts) + "\n"), bounds={"y": "none"})[0].encoded[0]
+    assert isinstance(column, Number) and column.marks == marks
+    for value, text in wanted.items():
+        assert column.spell(column.written(column.snap(np.array([value]))), None) == [text]
+
+
 def over_decades(text: str, n: int = 300) -> list[str]:
     """Texts of log-normal values, the lowest quarter at a limit of detection of `text`."""
     values = np.exp(np.random.default_rng(0).normal(1, 2.5, n))

@@ -256,6 +256,34 @@ def test_columns_that_are_no_text_are_left_alone(tmp_path: Path) -> None:
         infer_schema(table, kinds={"date": "date"})
 
 
+@pytest.mark.parametrize("end", ["0001-01-01", "9999-12-31"])
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us")])
+def test_the_ends_of_the_calendar_are_dates(tmp_path: Path, end: str, kind: pa.DataType) -> None:
+    """Open ends are often written so: named with the flag that makes them missing."""
+    days = [f"2020-{1 + i % 12:02d}-{1 + i % 28:02d}" if i % 3 else end for i in range(60)]
+    arrow = pa.table({"end": pa.array(days, pa.string()).cast(kind), "y": np.arange(60.0)})
+    pq.write_table(arrow, tmp_path / "t.parquet")
+    table = read_table([str(tmp_path / "t.parquet")])
+    schema = infer_schema(table)[0]
+    assert schema.modelled == ("end", "y")
+    written = end if kind == pa.date32() else f"{end} 00:00:00"
+    flag = typed("--na-values", f"end={written}")
+    line = f"{written} (20 cells) is far from all other values of column 'end': `{flag}` if it means missing"
+    assert line in notes(table)
+    column = schema.encoded[0]
+    codes = column.codes(table.column("end"))
+    assert np.array_equal(column.decode(column.encode(codes, np.full((60, column.width), 0.5))), codes)
+
+
+def test_with_a_time_zone_they_may_lie_beyond(tmp_path: Path) -> None:
+    moments = (
+        pa.array(["9999-12-31"] * 20, pa.string()).cast(pa.timestamp("s")).cast(pa.timestamp("s", tz="Asia/Tokyo"))
+    )
+    pq.write_table(pa.table({"end": moments, "y": np.arange(20.0)}), tmp_path / "t.parquet")
+    line = "column 'end' is carried: it holds years beyond 1 to 9999"
+    assert line in notes(read_table([str(tmp_path / "t.parquet")]))
+
+
 def test_long_cells_and_commas_in_messages(tmp_path: Path) -> None:
     cells = ["yes, or no " + "x" * 200] * 4 + X[4:]
     table = two_columns(tmp_path, cells)

@@ -428,3 +428,15 @@ def test_a_mask_of_several_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a folder of 2 files") as caught:
         read_table([tmp_path / "t.parquet"], mask=tmp_path / "mask")
     assert caught.value.hint == "give the mask of all rows in one file"
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", " \u00a0 ", "\u3000", "\u202f"])
+def test_blanks_of_any_alphabet_are_blanks(tmp_path: Path, blank: str) -> None:
+    """Spreadsheets write non-breaking ones, alone and beside numbers and levels."""
+    text = f"x,level\n{blank},a{blank}\n{blank}2,{blank}\n3,a\n"
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    table = read_table([str(tmp_path / "t.csv")])
+    assert table.missing("x").tolist() == [True, False, False]
+    assert table.missing("level").tolist() == [False, True, False]
+    assert table.numeric("x")[1:].tolist() == [2.0, 3.0]
+    assert table.column("level").distinct.texts == ["a"]

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import product
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -72,7 +72,7 @@ _ISO = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d")
 _DATES = (
     *_ISO,
     *(f"%{first}{s}%{second}{s}%{y}" for s, y in product("/-.", "Yy") for first, second in (("d", "m"), ("m", "d"))),
-    *(f"%d{s}%b{s}%{y}" for s, y in product(" -", "Yy")),
+    *(f"%d{s}%b{s}%{y}" for s, y in product((" ", "-", ""), "Yy")),
     *("%b %d, %Y", "%d %B %Y", "%B %d, %Y"),
 )
 _PERIODS = (
@@ -88,6 +88,7 @@ FORMATS: Mapping[What, tuple[str, ...]] = {
     "datetime": (
         *(f"{day}{gap}{time}{zone}" for day, gap, time, zone in product(_ISO[:1], "T ", _TIMES, ("", "%z"))),
         *(f"{day} {time}" for day, time in product(_DATES[1:], (*_TIMES, *_HALVES[:2]))),
+        *(f"%d%b%{y}:{time}" for y, time in product("Yy", _TIMES)),  # as SAS writes them
         *(f"{_ISO[0]} {time}" for time in _HALVES[:2]),
     ),
 }
@@ -168,6 +169,10 @@ def pattern_of(text: str) -> str:
 
 _OFFSET = re.compile(r"[+-][0-9]{2}:[0-9]{2}")
 """How Arrow writes a time zone that has no name."""
+
+
+Case = Literal["", "upper", "lower"]
+"""How words are written; empty: as usual."""
 
 
 class Fields(Protocol):
@@ -298,6 +303,8 @@ class Clock:
     format  of its cells, or several of them (`formats_in`); of a typed column, how they are shown as text
     digits  of the fraction of a second
     ragged  whether a fraction of zero is left out
+    months  whether the names of months are upper or lower case; empty: `Jan`
+    halves  whether am and pm are lower case; empty: `AM`
     offset  from UTC as it is written, empty where none is
     zone    of a typed column, None where it has none
     """
@@ -309,6 +316,8 @@ class Clock:
     format: str
     digits: int = 0
     ragged: bool = False
+    months: Case = ""
+    halves: Case = ""
     offset: str = ""
     zone: str | None = None
 
@@ -418,9 +427,9 @@ class Clock:
         hour, rest = divmod(seconds, 3600)
         field = piece[-1]
         if field in ("b", "B"):
-            return MONTHS[month - 1] if field == "B" else MONTHS[month - 1][:3]
+            return _in_case(MONTHS[month - 1] if field == "B" else MONTHS[month - 1][:3], self.months)
         if field in ("p", "z"):
-            return self.offset if field == "z" else "PM" if hour >= 12 else "AM"
+            return self.offset if field == "z" else _in_case("PM" if hour >= 12 else "AM", self.halves)
         number = {
             "Y": year,
             "y": year % 100,
@@ -498,11 +507,11 @@ def zone_known(zone: str) -> bool:
         return False
 
 
-def within_calendar(ticks: Ints, unit: Tick) -> bool:
-    """Whether dates or datetimes lie in the years 1 to 9999, whatever their time zone."""
+def within_calendar(ticks: Ints, unit: Tick, *, zoned: bool) -> bool:
+    """Whether dates or datetimes lie in the years 1 to 9999; `zoned`: whatever their time zone."""
     days = to_unit(ticks, unit, "D")
-    ends = [(end - datetime(1970, 1, 1)).days for end in (datetime(1, 1, 2), datetime(9999, 12, 30))]
-    return bool(((days >= ends[0]) & (days <= ends[1])).all())
+    ends = [(end - datetime(1970, 1, 1)).days for end in (datetime(1, 1, 1), datetime(9999, 12, 31))]
+    return bool(((days >= ends[0] + zoned) & (days <= ends[1] - zoned)).all())
 
 
 def typed_clock(moments: Moments, ticks: Ints) -> Clock:
@@ -557,7 +566,23 @@ def text_clock(what: What, format: str, reading: Reading, observed: Bools) -> Cl
                 first = first.replace(f"%{field}", f"%-{field}")
         format = "|".join([first, *more])
     origin = _origin(what, ticks)
-    return Clock(what, reading.unit, origin, step, format, digits, 0 in lengths, offset)
+    months = _case(fields.get("b", fields.get("B")), observed, "title")
+    halves = _case(fields.get("p"), observed, "upper")
+    return Clock(what, reading.unit, origin, step, format, digits, 0 in lengths, months, halves, offset)
+
+
+def _case(words: npt.NDArray[np.object_] | None, observed: Bools, usual: str) -> Case:
+    """How most of some words [N] are written, where that is not as usual."""
+    held = [] if words is None else [word for word in words[observed].tolist() if word]
+    upper, lower = (sum(getattr(word, f"is{case}")() for word in held) for case in ("upper", "lower"))
+    if max(upper, lower) <= len(held) / 2:
+        return ""
+    case: Case = "upper" if upper > lower else "lower"
+    return "" if case == usual else case
+
+
+def _in_case(word: str, case: Case) -> str:
+    return word.upper() if case == "upper" else word.lower() if case == "lower" else word
 
 
 def _origin(what: What, ticks: Ints) -> int:

@@ -376,7 +376,7 @@ def _obstacle(cells: Cells) -> str | None:
         return None
     if moments.zone is not None and not zone_known(moments.zone):
         return f"no time zone is called '{moments.zone}'"
-    if not within_calendar(moments.ticks[~cells.missing], moments.unit):
+    if not within_calendar(moments.ticks[~cells.missing], moments.unit, zoned=moments.zone is not None):
         return "it holds years beyond 1 to 9999"
     return None
 
@@ -431,8 +431,13 @@ _DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]*([eE][+-]?[0-9]+)?")
 """Numbers with a point, which no format has."""
 
 
+_JOINED = re.compile(r"[0-9]{1,2}[A-Za-z]{3}[0-9]{2}([0-9]{2})?")
+"""A date without anything between day, month and year."""
+
+
 def _plausible(text: str) -> bool:
-    return len(text) <= LONGEST and re.search(r"[0-9]", text) is not None and re.search(r"[-:/. QW]", text) is not None
+    spaced = re.search(r"[-:/. QW]", text) is not None or _JOINED.fullmatch(text) is not None
+    return len(text) <= LONGEST and re.search(r"[0-9]", text) is not None and spaced
 
 
 def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, str], Reading]:

@@ -57,6 +57,7 @@ from vgi_cli.columns.numerals import (
     Bools,
     Floats,
     at_digits,
+    mark,
     plain,
     write_numbers,
     write_powers,
@@ -156,6 +157,7 @@ class Number(ModelledColumn):
     significant  digits to which fills are rounded: of all but a few values where these have powers of ten, of all
                 where large values have fewer decimals for that (`find_significant`); None: fills are not
     power       how its powers of ten are written, where most cells have one (`Spelling.power`)
+    marks       signs and zeros of its numbers, where they are not as usual (`Spelling.marks`)
 
     A column is dequantised when it is whole, when its resolution exceeds COARSE standard deviations, or when values
     repeat (`has_repeats`); then values that hold far more cells than their neighbours get room (see Spike).
@@ -181,6 +183,7 @@ class Number(ModelledColumn):
     notation: Notation | None = None
     significant: Annotated[int, Field(ge=1)] | None = None
     power: Annotated[str, Field(pattern=r"^([eE]\+?[1-9])?$")] = ""
+    marks: Annotated[str, Field(pattern=r"^\+?\.?$")] = ""
 
     def __post_init__(self) -> None:
         if self.ends[0] > self.ends[1] or list(self.levels) != sorted(set(self.levels)):
@@ -444,7 +447,7 @@ class Number(ModelledColumn):
         return self.snap(reduce(np.add, draws) / len(draws) if how == "mean" else np.median(draws, 0))
 
     def spell(self, codes: Floats, fewest: int | None) -> list[str]:
-        return _dressed(self, self._digits(codes, fewest))
+        return _dressed(self, mark(self._digits(codes, fewest), self.marks))
 
     def _digits(self, codes: Floats, fewest: int | None) -> list[str]:
         texts = _spelled(self, codes, fewest)
@@ -762,6 +765,7 @@ def inferred(
         significant=None if levels else significant,
         notation=cells.notation,
         power=power,
+        marks="" if spelled is None or cells.notation is not None else spelled.marks,
     )
 
 

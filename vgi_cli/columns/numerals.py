@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -67,6 +68,7 @@ class Spelling(NamedTuple):
 
     power  how powers of ten are written, where most cells have one: the letter, `+` where positive ones have a sign,
            and the fewest digits (`E+2` of `1.50E-08` and `2.00E+06`); else empty
+    marks  `+` where most numbers above zero have a sign, `.` where most below one have nothing before the point
     """
 
     fewest: int
@@ -74,6 +76,7 @@ class Spelling(NamedTuple):
     usual: int
     significant: int
     power: str = ""
+    marks: str = ""
 
 
 def decimals_of(values: Floats, *, single: bool = False) -> int | None:
@@ -177,6 +180,13 @@ def write_powers(values: Floats, digits: int, power: str) -> list[str]:
         tens = int(exponent)
         texts.append(f"{body}{letter}{'-' if tens < 0 else sign}{abs(tens):0{width}d}")
     return texts
+
+
+def mark(texts: list[str], marks: str) -> list[str]:
+    """Texts of numbers as `Spelling.marks` says."""
+    if "." in marks:
+        texts = [re.sub(r"^(-?)0\.", r"\1.", text) for text in texts]
+    return [f"+{text}" if re.match(r"[0-9.]*[1-9]", text) else text for text in texts] if "+" in marks else texts
 
 
 def plain(value: float) -> str:

@@ -159,7 +159,7 @@ class Table(CellSource, ABC):
     def fields(self, name: str, pattern: str, rows: Ints | None) -> tuple[Bools, Mapping[str, npt.NDArray[np.object_]]]:
         """Which cells (None: all) a regular expression matches, blanks around them aside, and its groups."""
         texts = pa.array(self.some_text(name, rows), pa.large_string())
-        return fields(pc.ascii_trim_whitespace(texts), pattern)
+        return fields(pc.utf8_trim_whitespace(texts), pattern)
 
     def stored(self, name: str) -> str | None:
         """The type of a column, where the table has types and this is one of those that can be told from its name."""

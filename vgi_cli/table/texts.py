@@ -78,7 +78,21 @@ def spelling(text: pa.Array, number: Bools) -> Spelling | None:
         exponents = [_exponent(cell) for cell in cells]
         decimals[raised] = np.maximum(decimals[raised] - np.array(exponents, np.int64), 0)
     most, usual = min(int(decimals.max()), NO_DECIMALS), min(_most_but_few(decimals), NO_DECIMALS)
-    return Spelling(int(decimals.min()), most, usual, min(significant, 17), power)
+    return Spelling(int(decimals.min()), most, usual, min(significant, 17), power, _marks(chosen))
+
+
+def _marks(cells: pa.Array) -> str:
+    """`Spelling.marks` of numbers."""
+
+    def count(pattern: str) -> int:
+        return int(pc.sum(pc.match_substring_regex(cells, pattern)).as_py())
+
+    marks = ""
+    if pc.any(pc.starts_with(cells, "+")).as_py():
+        marks += "+" * (count(r"^\+") > count("^[0-9.]*[1-9]"))
+    if pc.any(pc.or_(pc.starts_with(cells, "."), pc.match_substring(cells, "-."))).as_py():
+        marks += "." * (count(r"^[+-]?\.[0-9]") > count(r"^[+-]?0\."))
+    return marks
 
 
 def _power(cells: Sequence[str]) -> str:

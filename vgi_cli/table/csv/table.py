@@ -98,7 +98,7 @@ class CsvTable(Table):
 
     def _trimmed(self, i: int) -> pa.Array:
         if self._latest is None or self._latest[0] != i:
-            self._latest = (i, pc.ascii_trim_whitespace(self._cells(i)))
+            self._latest = (i, pc.utf8_trim_whitespace(self._cells(i)))
         return self._latest[1]
 
     def _cells(self, i: int, rows: Ints | None = None) -> pa.Array:

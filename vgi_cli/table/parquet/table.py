@@ -253,7 +253,7 @@ class ParquetTable(Table):
 
     def _strings(self, i: int) -> pa.Array:
         column = self.arrow.column(i).cast(pa.large_string()).combine_chunks()
-        return pc.ascii_trim_whitespace(column)
+        return pc.utf8_trim_whitespace(column)
 
     def _floats(self, i: int) -> Floats:
         column = self.arrow.column(i)
