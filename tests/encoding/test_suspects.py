@@ -275,6 +275,45 @@ def test_the_ends_of_the_calendar_are_dates(tmp_path: Path, end: str, kind: pa.D
     assert np.array_equal(column.decode(column.encode(codes, np.full((60, column.width), 0.5))), codes)
 
 
+def test_boxes_without_a_tick(tmp_path: Path) -> None:
+    """A value or nothing: its holes get the value, unless a blank means no."""
+    frame = pd.DataFrame(
+        {"y": OTHER, "box": [("X" if i % 4 == 0 else None) for i in range(40)], "one": ["a"] * 39 + [None]}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    line = (
+        "column 'box' holds 'X' or nothing (30 of 40 cells), and its holes get 'X': where nothing means no (a box "
+        "without a tick), `--exclude box` leaves it as it is, and writing 'no' there models it"
+    )
+    assert [note for note in notes(read_table([str(tmp_path / "t.csv")])) if "nothing" in note] == [line]
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("90+", "an open end is no missing cell: write the limit itself (90) or a value above it (91) instead"),
+        ("80 or more", "an open end is no missing cell: write the limit itself (80) or a value above it (81) instead"),
+        ("under 18", "an open end is no missing cell: write the limit itself (18) or a value below it (17) instead"),
+        (
+            "<0.5",
+            "a detection limit is no missing cell: write the limit itself (0.5) or a value below it (0.49) instead",
+        ),
+    ],
+)
+def test_open_ends_among_numbers_are_no_missing_cells(tmp_path: Path, cell: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        infer_schema(two_columns(tmp_path, [cell] * 4 + X[4:]))
+    assert caught.value.hint is not None and caught.value.hint.startswith(words)
+
+
+def test_grades_with_a_sign_are_no_other_spelling(tmp_path: Path) -> None:
+    def alike(levels: list[str]) -> list[str]:
+        return [note for note in notes(two_columns(tmp_path, (levels * 40)[:40])) if "spellings" in note]
+
+    assert alike(["A", "A-", "B", "B-", "A+"]) == []
+    assert alike(["a b", "a-b", "c", "d ."]) != [] and alike(["A", "A.", "b"]) != []
+
+
 def test_with_a_time_zone_they_may_lie_beyond(tmp_path: Path) -> None:
     moments = (
         pa.array(["9999-12-31"] * 20, pa.string()).cast(pa.timestamp("s")).cast(pa.timestamp("s", tz="Asia/Tokyo"))

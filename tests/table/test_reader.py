@@ -298,7 +298,8 @@ def test_ragged_rows() -> None:
 
 def test_headers_that_are_unlike_the_rows() -> None:
     rows = "1,2,\n" * 5
-    assert text_refusal(f"a,b\n{rows}").endswith("| the rows end with ',', the header does not: add one there")
+    hint = "| the rows end with ',', the header does not: delete these, or name that column in the header"
+    assert text_refusal(f"a,b\n{rows}").endswith(hint)
     rows = "x,y,z\n" + "1,2,3\n" * 12
     assert text_refusal(f"# made by a program\n{rows}") == (
         "standard input: row 1 (line 2) has 3 cells, the header has 1 | most rows have 3 cells: are there lines above "

@@ -364,7 +364,8 @@ class Clock:
         if self.what != "duration":
             years = (1969, 2068) if "%y" in self.written else (1, 9999)  # two digits of a year, as POSIX has it
             first, last = datetime(years[0], 1, 1), datetime(years[1], 12, 31)
-            ends = [(end - datetime(1970, 1, 1)).days for end in (first, last)]
+            inward = self.zone is not None  # the year is another one elsewhere
+            ends = [(first - datetime(1970, 1, 1)).days + inward, (last - datetime(1970, 1, 1)).days - inward]
         if self.unit in PERIODS:
             first, last = to_unit(np.array(ends), "D", self.unit) - self.origin
             return float(first), float(last)

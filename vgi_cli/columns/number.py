@@ -68,6 +68,7 @@ from vgi_cli.columns.wording import (
     FAR_WARNED,
     MANY_WARNED,
     beyond_words,
+    different,
     example,
     kind_flag,
     missing_hint,
@@ -526,7 +527,9 @@ class Number(ModelledColumn):
         """What to do about the cells that are no numbers here."""
         if self.notation is None:
             return number_hint(cells, which)
-        return unless_missing(cells, which, f"write 1234.5 as in the fit, {self.notation.example}")
+        plainly = f"write 1234.5 as in the fit, {self.notation.example}"
+        texts = different(cells, which)
+        return plainly if len(texts) > 1 and may_be_numbers(texts) else unless_missing(cells, which, plainly)
 
     def lost(self, values: Floats) -> Bools:
         """[n] which values are too far from the fitted ones to compute with."""

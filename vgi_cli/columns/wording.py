@@ -48,8 +48,14 @@ DOTTED = {
 }
 """The same by the decimal mark of the table: with thousands points, and with a point where the mark is the comma."""
 COMMA = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:,\d+)?")
-LIMIT = re.compile(r"(?P<sign>[<>≤≥]=?) ?(?P<limit>\d+(?:[.,]\d+)?)")
-"""A value below or above what could be measured: `<0.5`, `> 200`."""
+LIMIT = re.compile(
+    r"(?P<sign>[<>≤≥]=?|under|below|less than|over|above|more than|at least)? ?(?P<limit>\d+(?:[.,]\d+)?)"
+    r"(?(sign)| ?(?P<more>\+|or (?:more|over|above|older)|and (?:over|above|older)))",
+    re.IGNORECASE,
+)
+"""A value below or above what could be measured, or was asked for: `<0.5`, `> 200`, `90+`, `80 or more`."""
+BELOW = ("<", "≤", "u", "b", "l")
+"""How the sign of a limit begins where values lie below it."""
 
 
 def is_plain(text: str, decimal: str) -> bool:
@@ -139,10 +145,11 @@ def _limit_hint(found: re.Match[str], decimal: str) -> str:
     limit = Decimal(text.replace(",", "."))
     digits = -int(limit.as_tuple().exponent)
     step = Decimal(1).scaleb(-digits - 1) if digits else Decimal(1)
-    where, value = ("below", limit - step) if found["sign"][0] in "<≤" else ("above", limit + step)
-    beyond = f"{value:f}".replace(".", decimal)
+    sign = (found["sign"] or found["more"]).casefold()
+    where, value = ("below", limit - step) if sign.startswith(BELOW) else ("above", limit + step)
+    beyond, what = f"{value:f}".replace(".", decimal), "a detection limit" if sign[0] in "<>≤≥" else "an open end"
     return (
-        f"a detection limit is no missing cell: write the limit itself ({text}) or a value {where} it ({beyond}) "
+        f"{what} is no missing cell: write the limit itself ({text}) or a value {where} it ({beyond}) "
         "instead; values that pile up are modelled as such"
     )
 

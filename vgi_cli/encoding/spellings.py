@@ -94,7 +94,7 @@ def spelled_alike(columns: Sequence[Column]) -> list[str]:
             continue
         groups: dict[str, list[str]] = {}
         for level in column.levels:
-            groups.setdefault(re.sub(r"[\s._-]+", "", level.casefold()), []).append(level)
+            groups.setdefault(re.sub(r"(?<=\w)[\s_.]+$|[\s._-]+(?=[^\s._-])", "", level.casefold()), []).append(level)
         alike = [levels for key, levels in groups.items() if key and len(levels) > 1 and not key.isdigit()]
         if alike:
             shown = "; ".join(", ".join(f"'{level}'" for level in levels) for levels in alike[:SHOWN])

@@ -64,6 +64,8 @@ FEWEST_DATES = 10
 """Fewest different numbers that are all dates not by chance."""
 SCALE = (3, 10)
 """Fewest and most whole numbers of a scale."""
+FEWEST_TICKS, TICKS = 10, 0.3
+"""Rows, and share of them without a cell, from which on a column of one value may be of boxes to tick."""
 MOST_CODES = 3
 """Distinct values at either end of a column that may be far from the others."""
 
@@ -81,6 +83,7 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         + totals(table, schema)
         + keys
         + repeated(table, schema)
+        + _ticked(table, schema)
         + _scarce(table, schema)
         + _skipped(table, schema)
         + _far_away(table, schema)
@@ -191,6 +194,21 @@ def _keys(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
 
 def _counts(values: Floats) -> bool:
     return len(values) >= FEWEST_ROWS and bool((np.diff(values) == 1).all())
+
+
+def _ticked(table: Table, schema: Schema) -> list[str]:
+    """Columns of one value, or nothing, which may mean no."""
+    lines = []
+    for column in schema.constants:
+        missing, cell = table.missing(column.name), column.spell(np.array([column.code]), None)[0]
+        if len(missing) >= FEWEST_TICKS and missing.mean() >= TICKS:
+            line = (
+                f"column '{column.name}' holds '{cell}' or nothing ({missing.sum():,} of {len(missing):,} cells), and "
+                f"its holes get '{cell}': where nothing means no (a box without a tick), "
+                f"`{typed('--exclude', column.name)}` leaves it as it is, and writing 'no' there models it"
+            )
+            lines.append((column.name, line))
+    return [Alarm(line) for line in folded(lines)]
 
 
 def _scarce(table: Table, schema: Schema) -> list[str]:

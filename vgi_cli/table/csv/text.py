@@ -131,7 +131,7 @@ def _ragged_hint(width: int, counts: Ints, ends_empty: bool, delimiter: str) -> 
     last delimiter of the first of them."""
     usual = int(np.bincount(counts).argmax())
     if usual == width + 1 and ends_empty:
-        return f"the rows end with {delimiter!r}, the header does not: add one there"
+        return f"the rows end with {delimiter!r}, the header does not: delete these, or name that column in the header"
     if usual > width and (counts == usual).mean() >= MOSTLY:
         return f"most rows have {_cells(usual)}: are there lines above the header? Delete them"
     return f"every row needs {_cells(width)}; a cell that holds {delimiter!r} must be in quotes"
