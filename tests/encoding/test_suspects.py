@@ -275,6 +275,13 @@ def test_the_ends_of_the_calendar_are_dates(tmp_path: Path, end: str, kind: pa.D
     assert np.array_equal(column.decode(column.encode(codes, np.full((60, column.width), 0.5))), codes)
 
 
+def test_powers_of_ten_are_not_far_from_each_other() -> None:
+    """A viral load by decades; a code among such values is still one."""
+    loads = np.repeat(10.0 ** np.arange(1, 9), [3, 20, 60, 80, 60, 40, 12, 4])
+    assert far_values(loads) == []
+    assert [one.value for one in far_values(np.append(loads, [1e30] * 5))] == [1e30]
+
+
 def test_boxes_without_a_tick(tmp_path: Path) -> None:
     """A value or nothing: its holes get the value, unless a blank means no."""
     frame = pd.DataFrame(

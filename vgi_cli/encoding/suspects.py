@@ -64,6 +64,8 @@ FEWEST_DATES = 10
 """Fewest different numbers that are all dates not by chance."""
 SCALE = (3, 10)
 """Fewest and most whole numbers of a scale."""
+DECADES = 100.0
+"""Values that span so many times the least of them may go on by factors."""
 FEWEST_TICKS, TICKS = 10, 0.3
 """Rows, and share of them without a cell, from which on a column of one value may be of boxes to tick."""
 MOST_CODES = 3
@@ -345,7 +347,7 @@ def far_values(values: Floats) -> list[_Far]:
     """Of some finite values the few least and greatest that are far from all between them.
 
     Of all ways to set aside up to MOST_CODES distinct values at either end such that each is far from the rest, in
-    units of the range of the rest, that which sets aside most.
+    units of the range of the rest (and of their logarithms, where these span decades), that which sets aside most.
     """
     distinct, cells = np.unique(values, return_counts=True)
     u = distinct / 2  # halves: the range of float64 numbers may be infinite
@@ -355,15 +357,21 @@ def far_values(values: Floats) -> list[_Far]:
         rest = slice(low, len(u) - high)
         if len(u[rest]) < 2 or cells[rest].sum() < FEWEST or low + high <= sum(best):
             continue
-        first, last = u[rest][0], u[rest][-1]
-        gaps = np.concatenate([first - u[:low], u[len(u) - high :] - last])
         needed = np.concatenate([away[:low], away[len(away) - high :]])
-        with np.errstate(over="ignore"):
-            if (gaps > needed * (last - first)).all():
-                best = low, high
+        decades = distinct[0] > 0 and distinct[rest][-1] >= DECADES * distinct[rest][0]
+        if all(_set_apart(scale, low, high, needed) for scale in (u, *([np.log(distinct)] if decades else []))):
+            best = low, high
     low, high = best
     chosen = [*range(low), *range(len(u) - high, len(u))]
     return [_Far(float(distinct[i]), int(cells[i])) for i in chosen]
+
+
+def _set_apart(u: Floats, low: int, high: int, needed: Floats) -> bool:
+    """Whether the few least and greatest of sorted values are so far from the others, in units of their range."""
+    first, last = u[low], u[len(u) - high - 1]
+    gaps = np.concatenate([first - u[:low], u[len(u) - high :] - last])
+    with np.errstate(over="ignore"):
+        return bool((gaps > needed * (last - first)).all())
 
 
 def negative_codes(values: Floats) -> list[_Far]:
