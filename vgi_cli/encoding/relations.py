@@ -53,7 +53,11 @@ WAYS: tuple[Way, ...] = get_args(Way)
 """How a relation holds: up to the rounding of arithmetic, to half of the first column's last digit, or of all that it
 is a sum of as well."""
 FEWEST_OFF, SHARE_OFF = 3, 0.01
-"""So many rows, and this share of them, are off by more than the first column's digits where all are rounded."""
+"""So many rows, and this share of them, are off by more than the first column's digits where all are rounded, ..."""
+OPEN = 0.1
+"""... and no more of its standard deviation is open: with scales of few points much agrees by chance."""
+PLAIN_PARTS = 4
+"""Where what a column is rounded to is a large part of it, weights are quarters or simpler, or all of one size."""
 CLOSELY = ("line", "sum")
 """Candidates of which so little is left that all of it may be rounding."""
 MOST_ROWS = 2_000
@@ -133,7 +137,8 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
     def found(places: Sequence[int]) -> Relation | None:
         some = codes[:, [0, *places]]
         whole = some[~np.isnan(some).any(1)]
-        if not places or not _enough(whole[:, 0], len(places) + 1, len(places) * np.log(len(columns))):
+        choice = len(places) * np.log(len(columns)) + ENOUGH * (one.how == "rounded")  # of which there are many
+        if not places or not _enough(whole[:, 0], len(places) + 1, choice):
             return None
         names = (one.name, *(one.by[place - 1] for place in places))
         learnt = whole[::2] if not exact and len(places) > 1 else whole  # many weights fit rounded rows by chance
@@ -142,7 +147,7 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
                 relation = _product(names, learnt, digit, exact)
             else:
                 relation = _sum(names, learnt, digits[[0, *places]], way)
-            if relation is None:
+            if relation is None or not (one.how == "product" or _is_plain(relation, one, digit)):
                 return None
             its = some[:, [names.index(name) for name in relation.names]]  # in more rows, where it does without some
             its = its[~np.isnan(its).any(1)]
@@ -191,14 +196,31 @@ def _enough(first: Floats, used: int, choice: float) -> bool:
     return bool((len(first) - used) * _entropy(first) >= ENOUGH + choice)
 
 
+def _is_plain(relation: Relation, one: Redundant, digit: float) -> bool:
+    """Whether the weights of a sum are simple enough for it not to be chance: those of a mean or the like, with a
+    constant that has the column's digits, where half a digit leaves much open; parts of one, where several columns
+    are rounded."""
+    if one.how != "rounded":
+        return not relation.slack or len(relation.names) == 2 or _in_parts(relation, PARTS_OF_ONE)
+    constant, even = relation.constant / (2 * digit), np.ptp(np.abs(relation.weights[1:])) < TIE
+    return _in_parts(relation, PARTS_OF_ONE if even else PLAIN_PARTS) and bool(abs(constant - np.rint(constant)) < TIE)
+
+
+def _in_parts(relation: Relation, most: int) -> bool:
+    """Whether the weights of a sum are whole halves, thirds, … up to so many parts of one."""
+    weights = np.array(relation.weights)
+    return any(np.abs(count * weights - np.rint(count * weights)).max() < TIE for count in range(1, most + 1))
+
+
 def _tells(relation: Relation, values: Floats, digit: float, used: int, columns: int) -> bool:
     """The same of rows [n, columns], where a relation leaves the first column open by more than half its last digit;
     and whether that is what they need: a few that are off by more than their rounding are errors."""
     if not relation.slack:
         return True
     off = departing(replace(relation, slack=0.0), values, digit).sum()
+    needed = off >= max(FEWEST_OFF, SHARE_OFF * len(values)) and digit + relation.slack <= OPEN * values[:, 0].std()
     first = np.floor(values[:, 0] / (2 * (digit + relation.slack)))
-    return bool(off >= max(FEWEST_OFF, SHARE_OFF * len(values))) and _enough(first, used, (used - 1) * np.log(columns))
+    return bool(needed) and _enough(first, used, (used - 1) * np.log(columns))
 
 
 def _entropy(values: Floats) -> float:
