@@ -595,9 +595,9 @@ class TestRoundedParts:
             assert schema_of(pd.DataFrame(np.c_[dice, near], columns=[f"x{i}" for i in range(12)])).relations == ()
 
 
-@pytest.mark.parametrize(("seed", "rows", "columns"), [(106, 150, 40), (163, 150, 40), (3, 30, 30)])
-def test_columns_that_go_together_closely_make_no_relation(seed: int, rows: int, columns: int) -> None:
-    """Two factors behind all columns, which are rounded in several ways."""
+@pytest.mark.parametrize("seed", [39, 69, 82])
+def test_columns_that_go_together_closely_make_no_relation(seed: int) -> None:
+    """Two factors behind all columns, which are rounded in several ways: odd weights would fit every row."""
     kinds: list[Callable[[Floats], Floats]] = [
         np.rint,
         lambda v: np.clip(np.rint(3 + v), 1, 5),
@@ -605,11 +605,10 @@ def test_columns_that_go_together_closely_make_no_relation(seed: int, rows: int,
         lambda v: v.round(1),
         lambda v: (10 * v).round(),
     ]
-    for part in range(4):
-        rng = np.random.default_rng([seed, part])
-        x = rng.normal(size=(rows, 2)) @ rng.normal(size=(2, columns)) + 0.2 * rng.normal(size=(rows, columns))
-        frame = pd.DataFrame({f"x{j}": kinds[rng.integers(0, 5)](x[:, j]) for j in range(columns)})
-        assert schema_of(frame.mask(rng.random(frame.shape) < 0.1 * (part % 2))).relations == ()
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(100, 2)) @ rng.normal(size=(2, 15)) + 0.05 * rng.normal(size=(100, 15))
+    frame = pd.DataFrame({f"x{j}": kinds[rng.integers(0, 5)](x[:, j]) for j in range(15)})
+    assert schema_of(frame).relations == ()
 
 
 def correlated(others: int, n: int) -> pd.DataFrame:
