@@ -23,7 +23,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
-from vgi_cli.encoding.redundant import kept_words, rest_of_kept
+from vgi_cli.encoding.redundant import _parts, kept_words, rest_of_kept
 from vgi_cli.encoding.relations import departing, departures
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
@@ -593,6 +593,14 @@ class TestRoundedParts:
             dice = rng.integers(1, 7, (150, 6))
             near = (10 + rng.normal(0, 2, (150, 1)) + rng.normal(0, 0.4, (150, 6))).round(0).astype(int)
             assert schema_of(pd.DataFrame(np.c_[dice, near], columns=[f"x{i}" for i in range(12)])).relations == ()
+
+
+def test_no_column_is_twice_part_of_a_sum() -> None:
+    """Where half of the cells are missing, no column may be left that enough rows have beside the others."""
+    y, x = np.random.default_rng(0).normal(size=(2, 60))
+    y[20:] = np.nan
+    lone = np.where(np.arange(60) < 40, np.nan, x)
+    assert [parts for parts, _ in _parts(y, np.column_stack([x, lone]))] == [[0]]
 
 
 @pytest.mark.parametrize("seed", [39, 69, 82])

@@ -475,6 +475,8 @@ def _parts(y: Floats, x: Floats, order: Ints | None = None) -> Iterator[tuple[li
         if order is None:
             fit = _correlations(left, x)
             fit[parts] = -1.0
+            if fit.max() < 0:
+                return  # hardly a row has another one
             parts = [*parts, int(fit.argmax())]
         else:
             parts = order[: len(parts) + 1].tolist()

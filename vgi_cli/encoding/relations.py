@@ -56,8 +56,11 @@ FEWEST_OFF, SHARE_OFF = 3, 0.01
 """So many rows, and this share of them, are off by more than the first column's digits where all are rounded, ..."""
 OPEN = 0.1
 """... and no more of its standard deviation is open: with scales of few points much agrees by chance."""
+FEWEST_ROUNDED = 100
+"""Where what a column is rounded to is a large part of it, in so many rows it must hold: what holds in nine of ten rows
+does in fewer ones here and there, ..."""
 PLAIN_PARTS = 4
-"""Where what a column is rounded to is a large part of it, weights are quarters or simpler, or all of one size."""
+"""... and its weights are quarters or simpler, or all of one size."""
 CLOSELY = ("line", "sum")
 """Candidates of which so little is left that all of it may be rounding."""
 MOST_ROWS = 2_000
@@ -151,6 +154,8 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
                 return None
             its = some[:, [names.index(name) for name in relation.names]]  # in more rows, where it does without some
             its = its[~np.isnan(its).any(1)]
+            if one.how == "rounded" and len(its) < FEWEST_ROUNDED:
+                return None
             if not _tells(relation, its, digit, len(places) + 1, len(columns)):
                 return None
             ways = [_of_its_day(relation, columns), relation]
