@@ -152,6 +152,13 @@ def test_fills_have_the_significant_digits_of_the_column(texts: list[str], digit
         assert column.beside(np.array([12.3]), lambda x: x == 12.3)[0] == 12.4
 
 
+def test_multiples_of_25_stay_such() -> None:
+    rents = [25 * round(value / 25) if value < 1000 else 50 * round(value / 50) for value in 400 + 20 * DIGITS]
+    column = infer_schema(from_text("y\n" + "\n".join(map(str, rents)) + "\n"))[0].encoded[0]
+    assert isinstance(column, Number) and column.lattice is not None and column.lattice.step == 25
+    assert not (column.written(column.snap(np.linspace(900, 1500, 99))) % 25).any()
+
+
 def test_nobody_who_asks_for_whole_numbers_gets_them_rounded() -> None:
     text = "y\n" + "\n".join(str(round(float(f"{1000 * value:.2g}"))) for value in DIGITS) + "\n"
     plain, asked = (infer_schema(from_text(text), kinds=kinds)[0].encoded[0] for kinds in ({}, {"y": "integer"}))
@@ -165,6 +172,7 @@ def test_nobody_who_asks_for_whole_numbers_gets_them_rounded() -> None:
         (["+6.3", "-2.1", "0.0", "+11.2"], "+", {3.14: "+3.1", -3.14: "-3.1", 0.01: "0.0"}),
         ([".63", "-.25", "1.50", ".00"], ".", {0.501: ".50", -0.501: "-.50", 2.0: "2.00", 0.0: ".00"}),
         (["+.5", "-.25", "+1.5"], "+.", {0.75: "+.75", -0.75: "-.75"}),
+        (["+.25", "+.50", "+1.50"], "+.", {0.75: "+.75"}),
         (["0.63", ".25", "0.5"], "", {0.25: "0.25"}),
         (["6.3", "+2.1", "3.3"], "", {2.5: "2.5"}),
         (["+1.5E+03", "+2.5E-03", "-1.0E+01"], "+", {0.02: "+2.0E-02"}),

@@ -691,6 +691,18 @@ class TestBandsOfSums:
             assert "high" in names or np.array_equal(filled.high, levels)
             assert np.array_equal(filled.score >= 14, filled.high == levels[frame.score >= 14][0])
 
+    def test_counts_whose_bands_end_between_two_of_them(self) -> None:
+        rng = np.random.default_rng(8)
+        frame = pd.DataFrame({"a": rng.poisson(6, 400), "b": rng.poisson(6, 400)})
+        frame["score"] = frame.a + frame.b
+        frame = frame[~frame.score.isin([10, 15])].reset_index(drop=True)
+        frame["band"] = pd.cut(frame.score, [-1, 10, 15, 99], labels=list("xyz")).astype(str)
+        schema = schema_of(frame)
+        assert [one.how for one in schema.relations] == ["sum", "bands"]
+        for filled in kept(frame, hidden(frame, "a", "score"), schema, m=10):
+            assert np.array_equal(filled.a + filled.b, filled.score)
+            assert not departing(schema.relations[1], filled[["band", "score"]].to_numpy(), 0.0).any()
+
     @pytest.mark.parametrize("names", [("height", "index"), ("weight", "index"), ("height", "weight", "index")])
     def test_mass_indices(self, names: tuple[str, ...]) -> None:
         rng = np.random.default_rng(7)

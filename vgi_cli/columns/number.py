@@ -721,7 +721,7 @@ def inferred(
     resolution = lattice.resolution if lattice is not None and dequantise else None
     significant = digits if power else None
     if lattice is not None and not (power or lattice.stand_in or measure or asked.kind == "integer"):
-        significant = find_significant(every, lattice)
+        significant = find_significant(every, lattice) if 10 % lattice.step == 0 else None  # else off its multiples
     spikes: tuple[Spike, ...] = ()
     pile: float | None = None
     levels: tuple[float, ...] = ()

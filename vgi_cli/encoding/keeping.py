@@ -110,10 +110,21 @@ def _rooms(
         cells = _Cells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
         low, high, known = _Levels(cells, observed[:, first], ~missing[:, first]).ends(seen=seen)
         below = max(2 * half_digit(columns[1]), WITHIN * columns[1].deviation)  # the next band begins at its end
+        if not seen:  # what is moved to an end is a value of the column
+            low, high = _held_within(columns[1], low, 1), _held_within(columns[1], high - below, -1) + below
         before = rooms.get(one.names[1], (np.full(len(missing), -np.inf), np.full(len(missing), np.inf)))
         ends = np.where(known, low, -np.inf), np.where(known, high - below, np.inf)
         rooms[one.names[1]] = np.maximum(before[0], ends[0]), np.minimum(before[1], ends[1])
     return rooms
+
+
+def _held_within(column: ModelledColumn, ends: Floats, side: int) -> Floats:
+    """Ends [N] moved up (`side` 1) or down (-1) to values of a rounded column; infinite ones stay."""
+    digit, finite = 2 * half_digit(column), np.isfinite(ends)
+    if not digit or not finite.any():
+        return ends
+    held = column.snap(np.where(finite, ends, 0.0))
+    return np.where(finite, held + side * digit * (side * held < side * ends - WITHIN * digit), ends)
 
 
 def _kept(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: Collection[str]) -> Bools:

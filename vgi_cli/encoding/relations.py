@@ -137,10 +137,13 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
     if (way == "rounded" and not digit) or (way == "all rounded" and (one.how not in CLOSELY or not digits.any())):
         return None
 
+    rough = one.how == "rounded"  # of which there are many
+    looked_at = _some(codes) if rough else codes
+
     def found(places: Sequence[int]) -> Relation | None:
-        some = codes[:, [0, *places]]
-        whole = some[~np.isnan(some).any(1)]
-        choice = len(places) * np.log(len(columns)) + ENOUGH * (one.how == "rounded")  # of which there are many
+        whole = looked_at[:, [0, *places]]
+        whole = whole[~np.isnan(whole).any(1)]
+        choice = len(places) * np.log(len(columns)) + ENOUGH * rough
         if not places or not _enough(whole[:, 0], len(places) + 1, choice):
             return None
         names = (one.name, *(one.by[place - 1] for place in places))
@@ -149,12 +152,14 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
             if one.how == "product":
                 relation = _product(names, learnt, digit, exact)
             else:
-                relation = _sum(names, learnt, digits[[0, *places]], way)
+                relation = _sum(names, learnt, digits[[0, *places]], way, plain=rough)
             if relation is None or not (one.how == "product" or _is_plain(relation, one, digit)):
                 return None
-            its = some[:, [names.index(name) for name in relation.names]]  # in more rows, where it does without some
+            its = codes[
+                :, [0, *(1 + one.by.index(name) for name in relation.names[1:])]
+            ]  # in more rows, where it does without some
             its = its[~np.isnan(its).any(1)]
-            if one.how == "rounded" and len(its) < FEWEST_ROUNDED:
+            if rough and len(its) < FEWEST_ROUNDED:
                 return None
             if not _tells(relation, its, digit, len(places) + 1, len(columns)):
                 return None
@@ -336,10 +341,10 @@ def _begins(column: Moment, last: float, first: float) -> float | None:
     return None
 
 
-def _sum(names: tuple[str, ...], x: Floats, digits: Floats, way: Way) -> Relation | None:
+def _sum(names: tuple[str, ...], x: Floats, digits: Floats, way: Way, *, plain: bool) -> Relation | None:
     """The first of the columns x [n, columns] as a sum of the others, with simple weights, where no row departs from it
     in some way: not at all, by more than half of what its last digit counts, or of what all of them count (`digits`
-    [columns]); None where some row does."""
+    [columns]); None where some row does. `plain`: weights are parts of one."""
     scale, some = np.abs(x).max(0), _some(x)
     y, others = some[:, 0] / scale[0], some[:, 1:] / scale[1:]
     sd = others.std(0)
@@ -351,9 +356,9 @@ def _sum(names: tuple[str, ...], x: Floats, digits: Floats, way: Way) -> Relatio
     half = _open(digits, fit, way)
     if left > max(half / scale[0], FLOAT * np.sqrt(np.mean(np.square(y)) + len(sd) * np.abs(squares / sd).max() ** 2)):
         return None  # no other sum has its largest departure within that
-    found = _simple(names, x, fit, digits, way)
-    if found is None and half and np.abs(centred - z @ squares).max() <= CLOSE * half / scale[0]:
-        found = _simple(names, x, _closest(z, centred) / sd * scale[0] / scale[1:], digits, way)
+    found = _simple(names, x, fit, digits, way, plain=plain)
+    if found is None and half and not plain and np.abs(centred - z @ squares).max() <= CLOSE * half / scale[0]:
+        found = _simple(names, x, _closest(z, centred) / sd * scale[0] / scale[1:], digits, way, plain=plain)
     return found
 
 
@@ -363,13 +368,15 @@ def _open(digits: Floats, weights: Floats, way: Way) -> float:
     return 0.0 if way == "exact" else float(digits[0] + slack) * (1 + TIE)
 
 
-def _simple(names: tuple[str, ...], x: Floats, fit: Floats, digits: Floats, way: Way) -> Relation | None:
+def _simple(
+    names: tuple[str, ...], x: Floats, fit: Floats, digits: Floats, way: Way, *, plain: bool
+) -> Relation | None:
     """The first of the columns x [n, columns] as a sum of the others, with weights near to those of a fit: of simple
     weights those by which the largest departure is least, else those with the fewest digits (simple ones alone where
     all columns are rounded). What has no weight is no part of it. None where none do."""
     y, others, digit, exact = x[:, 0], x[:, 1:], float(digits[0]), way == "exact"
     best, least = None, np.inf
-    for weights, simple in _near(fit):
+    for weights, simple in itertools.islice(_near(fit), PARTS_OF_ONE if plain else None):
         if not simple and (best is not None or way == "all rounded"):
             break
         left, half = y - others @ weights, _open(digits, weights, way)

@@ -90,8 +90,9 @@ def _marks(cells: pa.Array) -> str:
     marks = ""
     if pc.any(pc.starts_with(cells, "+")).as_py():
         marks += "+" * (count(r"^\+") > count("^[0-9.]*[1-9]"))
-    if pc.any(pc.or_(pc.starts_with(cells, "."), pc.match_substring(cells, "-."))).as_py():
-        marks += "." * (count(r"^[+-]?\.[0-9]") > count(r"^[+-]?0\."))
+    bare = count(r"^[+-]?\.[0-9]")
+    if bare:
+        marks += "." * (bare > count(r"^[+-]?0\."))
     return marks
 
 
