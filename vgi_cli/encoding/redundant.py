@@ -50,6 +50,9 @@ GAIN = 0.97
 """... as long as the next part leaves at most this share of what the others do."""
 RIDGE = 0.02
 """Variance that is added to standardised columns before the weights of one in the others are guessed."""
+PART, MOST_OF_MEAN = 0.05, 12
+"""Coefficients of what is no part of a mean that is rounded coarsely are below this, and it has so many parts at
+most."""
 ROUNDING, ROUGH = 0.7, 0.4
 """Half of a last digit leaves so much of itself where a sum is rounded to that (1 / sqrt(3), and a little); more than
 the latter share of a standard deviation is not looked at."""
@@ -425,8 +428,10 @@ def _of_several(names: Sequence[str], z: Floats, near: Floats) -> list[Redundant
         size = float(np.sqrt(np.mean(np.square(left))))
         if len(kept) > 1 and size <= near[later]:
             weights = np.abs(np.linalg.lstsq(z[:, kept], z[:, later], rcond=None)[0])
-            for least in (WEIGHT, SLIGHT):
+            for least in (WEIGHT, SLIGHT) if size <= NEAR else (PART,):
                 parts = tuple(names[i] for i, weight in zip(kept, weights, strict=True) if weight > least)
+                if size > NEAR and not 1 < len(parts) <= MOST_OF_MEAN:
+                    continue
                 if not found or found[-1].name != name or found[-1].by != parts:
                     found.append(Redundant(name, parts, _how("sum", size), size <= EXACT))
         if size > (EXACT if len(kept) > 1 else 0):

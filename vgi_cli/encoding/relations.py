@@ -166,7 +166,7 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
             ways = [_of_its_day(relation, columns), relation]
             return next((one for one in ways if not departing(one, its, digit).any()), None)  # e.g. divided by 0
 
-    for places in _by_weight(codes, one.how == "product"):
+    for places in _by_weight(looked_at, one.how == "product"):
         relation = found(places)
         if relation is not None:
             return _fewer(relation, places, found)
