@@ -107,7 +107,9 @@ def _scales(table: Table, columns: Sequence[Column]) -> list[str]:
     flag = f"`{kind_flag(names[0], 'ordinal')}`"
     what = f"{named('column', names)} of few whole numbers {are(names)} modelled as "
     quantities = "a quantity" if len(names) == 1 else "quantities"
-    return [f"{what}{quantities}: {flag} if {'it ' if len(names) == 1 else 'they '}{are_scales}"]
+    it, codes = ("it", "holds codes") if len(names) == 1 else ("they", "hold codes")
+    other = f"`{kind_flag(names[0], 'categorical')}`"
+    return [f"{what}{quantities}: {flag} if {it} {are_scales}, {other} if {it} {codes}"]
 
 
 def _unordered(table: Table, columns: Sequence[Column]) -> list[str]:
