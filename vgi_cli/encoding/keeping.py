@@ -110,10 +110,11 @@ def _rooms(
         cells = _Cells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
         low, high, known = _Levels(cells, observed[:, first], ~missing[:, first]).ends(seen=seen)
         below = max(2 * half_digit(columns[1]), WITHIN * columns[1].deviation)  # the next band begins at its end
+        high = high - below
         if not seen:  # what is moved to an end is a value of the column
-            low, high = _held_within(columns[1], low, 1), _held_within(columns[1], high - below, -1) + below
+            low, high = _held_within(columns[1], low, 1), _held_within(columns[1], high, -1)
         before = rooms.get(one.names[1], (np.full(len(missing), -np.inf), np.full(len(missing), np.inf)))
-        ends = np.where(known, low, -np.inf), np.where(known, high - below, np.inf)
+        ends = np.where(known, low, -np.inf), np.where(known, high, np.inf)
         rooms[one.names[1]] = np.maximum(before[0], ends[0]), np.minimum(before[1], ends[1])
     return rooms
 
@@ -159,7 +160,7 @@ def _kept(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: 
         if tightest is not None:
             one, place = tightest  # what only has to lie in a band may follow from what is settled
             _determine(draws, observed, missing, known, one, place, told, final=not (place and one in late))
-            changed = {int(tightest[0].places[tightest[1]])}
+            changed = {int(one.places[place])}
         else:
             left = next((one for one in told if (~known[:, one.places]).any()), None)
             if left is None:

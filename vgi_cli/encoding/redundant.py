@@ -462,7 +462,7 @@ def _pursued(names: Sequence[str], x: Floats, near: Floats) -> list[Redundant]:
 
 def _likely(x: Floats) -> Floats:
     """[columns, columns] correlations of x [N, columns] by the rows that have both, with variances added that make them
-    those of some law, and weights in it small where columns go together by chance."""
+    those of some law."""
     n, r = pairwise_r(x)
     r = np.where((n >= FEWEST) & np.isfinite(r), np.clip(r, -1.0, 1.0), 0.0)
     np.fill_diagonal(r, 1.0)

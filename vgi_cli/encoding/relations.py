@@ -118,16 +118,14 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
     own = [columns[name] for name in (one.name, *one.by)]
     if any(column.pooled for column in own):
         return None
+    if not exact and (one.how in ("bands", "groups") or isinstance(own[-1], Levelled)):
+        return None  # what levels say is exact, or nothing
     codes = np.stack([codes_of(table, column) for column in own], 1)
     if one.how == "bands":
         whole = codes[~np.isnan(codes).any(1)]
-        if not exact:
-            return None
         if isinstance(own[1], Moment) and (whens := _periods(own[0], own[1], whole, len(columns))) is not None:
             return whens
         return None if isinstance(own[0], Moment) else _bands((one.name, *one.by), whole, len(columns), own[1])
-    if one.how == "groups" and not exact:
-        return None
     if isinstance(own[-1], Levelled):
         whole = codes[~np.isnan(codes).any(1)]
         if not _enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
@@ -155,9 +153,8 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
                 relation = _sum(names, learnt, digits[[0, *places]], way, plain=rough)
             if relation is None or not (one.how == "product" or _is_plain(relation, one, digit)):
                 return None
-            its = codes[
-                :, [0, *(1 + one.by.index(name) for name in relation.names[1:])]
-            ]  # in more rows, where it does without some
+            left = [0, *(1 + one.by.index(name) for name in relation.names[1:])]
+            its = codes[:, left]  # in more rows, where it does without some
             its = its[~np.isnan(its).any(1)]
             if rough and len(its) < FEWEST_ROUNDED:
                 return None
