@@ -198,15 +198,16 @@ def filling(work: Work, rows: int, compile: str, device: torch.device) -> tuple[
     return functools.partial(impute, imputer, table.x, table.missing, noise, box), int(table.missing.sum())
 
 
-def estimates(work: Work, device: torch.device, N: int = 256) -> dict[str, tuple[Step, int]]:
+def estimates(work: Work, compile: str, device: torch.device, N: int = 256) -> dict[str, tuple[Step, int]]:
     """The two halves of an estimate of log p(observed cells), and their evaluations of the density: single draws, and
-    steps of annealing paths."""
+    steps of annealing paths; captured where that can be."""
     table = incomplete(work, N).to(device=device)
     state = fit_state(work, table, accept="gibbs")
-    budget = Budget(samples=2000)
+    budget = Budget(samples=2000).on(table.x)
     generator = torch.Generator(device).manual_seed(0)
     with torch.no_grad():
-        annealer = make_annealer(state.model, state.q, table.x, budget, generator)
+        capture = capture_on(device, compile, Silent())
+        annealer = make_annealer(state.model, state.q, table.x, budget, generator, capture)
         g = annealer.conditional(table.x, table.missing)
     P, keys = budget.batch // N, mix64(torch.arange(N, device=device))
     noise = KeyedNoise(0, tuple(map(str, range(work.D))), keys, torch.arange(P))
@@ -226,7 +227,7 @@ def in_use(work: Work, args: argparse.Namespace, device: torch.device) -> dict[s
     fill()
     wait(device)
     rates = {"filled cells": cells / (time.perf_counter() - started)}
-    for name, (step, evaluations) in estimates(work, device).items():
+    for name, (step, evaluations) in estimates(work, args.compile, device).items():
         seconds = medians({name: step}, max(1, args.repeats // 5), device)[name]
         rates[f"evaluations in {name}"] = evaluations / seconds
     return rates

@@ -57,6 +57,22 @@ def by_torch(x: Tensor, parameters: Tensor, inverse: bool) -> tuple[Tensor, ...]
         return differentiated(x, parameters, inverse)
 
 
+def roughest_by_torch(x: Tensor, parameters: Tensor, inverse: bool, truth: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """As `by_torch`, but of several roundings of the same the one with the largest error, for each result: near a knot
+    one rounding is luck. A softmax does not change when its logits are moved together."""
+    worst = by_torch(x, parameters, inverse)
+    for move in (0.3, -0.7, 1.1, 2.3):
+        moved = parameters.clone()
+        moved[: 2 * (len(parameters) + 1) // 3] += move
+        exact = by_torch(x.double(), moved.double(), inverse)
+        errors = [own - other for own, other in zip(by_torch(x, moved, inverse), exact, strict=True)]
+        worst = tuple(
+            (true + error).float() if error.abs().max() > (one - true).abs().max() else one
+            for one, true, error in zip(worst, truth, errors, strict=True)
+        )
+    return worst
+
+
 def by_kernels(
     kernels: ModuleType, x: Tensor, parameters: Tensor, weights: Tensor, inverse: bool
 ) -> tuple[Tensor, ...]:
@@ -121,7 +137,8 @@ def test_splines_of_a_gpu_take_the_kernels(own: tuple[int, ...], inverse: bool, 
     monkeypatch.setattr(kernels, "_launch", counted)
     there, logits = x.cuda(), parameters.cuda()
     ours = tuple(part.cpu() for part in differentiated(there, logits, inverse))
-    assert_as_exact(ours, by_torch(x, parameters, inverse), by_torch(x.double(), parameters.double(), inverse), SLACK)
+    truth = by_torch(x.double(), parameters.double(), inverse)
+    assert_as_exact(ours, roughest_by_torch(x, parameters, inverse, truth), truth, SLACK)
     assert len(calls) == 2
     # the same bits at another place, in a smaller batch
     part = slice(300, 309)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.conditionals.test_blocks import block_conditionals, exact_conditionals
 from tests.linear_vae import linear_vae
@@ -103,7 +104,7 @@ def test_latents_of_a_table_with_a_column_of_their_name_have_noise_of_their_own(
     seen: list[KeyedNoise] = []
 
     class Inner(Imputer):
-        def rows_at_once(self, draws: int) -> int:
+        def rows_at_once(self, draws: int, x: Tensor) -> int:
             return 1
 
         def sample(self, x: torch.Tensor, missing: torch.Tensor, noise: KeyedNoise, box: Box) -> torch.Tensor:

@@ -613,7 +613,7 @@ class Sampling:
         x, missing = rows.table.x.to(self._device, self._dtype), rows.table.missing.to(self._device)
         out = x.expand(len(noise.draws), *x.shape).clone()
         index = rows.table.layout.of_columns(missing).any(1).nonzero()[:, 0]
-        for some in index.split(imputer.rows_at_once(len(noise.draws))):
+        for some in index.split(imputer.rows_at_once(len(noise.draws), x)):
             imputer.watch = watch.within(len(some))
             out[:, some] = impute_rows(imputer, x[some], missing[some], noise.select(rows=some), box)
             watch.add(len(some))

@@ -37,8 +37,8 @@ class AugmentedImputer(Imputer):
         self._inner = inner
         self._layout = layout
 
-    def rows_at_once(self, draws: int) -> int:
-        return self._inner.rows_at_once(draws)
+    def rows_at_once(self, draws: int, x: Tensor) -> int:
+        return self._inner.rows_at_once(draws, x)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         self._inner.watch = self.watch

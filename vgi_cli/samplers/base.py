@@ -82,8 +82,9 @@ class Imputer(ABC):
         """UsageError or InputError where it cannot make so many draws of rows [R] with these keys and holes [R, D],
         before any is made."""
 
-    def rows_at_once(self, draws: int) -> int:
-        """How many rows `sample` wants to see together: a multiple of ROW_BLOCK. The result does not depend on it."""
+    def rows_at_once(self, draws: int, x: Tensor) -> int:
+        """How many rows like x [.., D] `sample` wants to see together: a multiple of ROW_BLOCK. The result does not
+        depend on it."""
         return ROW_BLOCK
 
     def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor | None:
@@ -99,7 +100,7 @@ class Imputer(ABC):
 def impute(imputer: Imputer, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
     """[n, R, D]: all rows, zero-padded to a multiple of ROW_BLOCK rows (padding rows are fully observed zeros)."""
     out = []
-    most = imputer.rows_at_once(len(noise.draws))
+    most = imputer.rows_at_once(len(noise.draws), x)
     for start in range(0, x.shape[0], most):
         stop = min(start + most, x.shape[0])
         pad = -(stop - start) % ROW_BLOCK

@@ -23,7 +23,16 @@ from vgi_cli.models.base import Model
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput, enumerated, frozen
 from vgi_cli.samplers.lengths import rest_of
 from vgi_cli.samplers.mixing import Mixing, Record
-from vgi_cli.samplers.packing import PACK, ImputingChains, Pack, PackedImputer, cell_noise, chains_of, pack_of, padded
+from vgi_cli.samplers.packing import (
+    ImputingChains,
+    Pack,
+    PackedImputer,
+    cell_noise,
+    chains_of,
+    pack_of,
+    pack_size,
+    padded,
+)
 from vgi_cli.samplers.starts import Start, start_of
 from vgi_cli.samplers.together import Together
 from vgi_cli.samplers.turns import in_turn
@@ -163,7 +172,7 @@ class MetropolisImputer(PackedImputer):
         zeros = chains.x.new_zeros(len(first))
         state = _State(chains.x.clone(), zeros, Record(chains.missing), torch.stack([zeros, zeros]))
         by_holes = torch.arange(len(first), device=first.device)
-        for index in by_holes.split(PACK):
+        for index in by_holes.split(pack_size(state.x)):
             pack = pack_of(chains, state.x, index)
             state.log_p[index] = self._log_p(pack.x, pack.missing)[: pack.real]
         advance = functools.partial(self._advance, chains, state, sides)
@@ -261,19 +270,20 @@ class MetropolisImputer(PackedImputer):
         work, of which `share` was done before."""
         work = span.end - span.begin
         done, whole = 0, max(int(work.sum()), 1)
-        for index in order.split(PACK):
+        size = pack_size(state.x)
+        for index in order.split(size):
             own = int(work[index].sum())
             part = share + 0.5 * done / whole, 0.5 * own / whole
             done += own
             pack = pack_of(chains, state.x, index)
-            record = Record(pack.missing, torch.stack([padded(count) for count in state.record.counts[:, index]]))
-            moves = torch.stack([padded(count) for count in state.whole[:, index]])
+            record = Record(pack.missing, torch.stack([padded(count, size) for count in state.record.counts[:, index]]))
+            moves = torch.stack([padded(count, size) for count in state.whole[:, index]])
             x, log_p = self._rounds(
                 pack,
-                padded(state.log_p[index]),
+                padded(state.log_p[index], size),
                 (record, moves),
                 box,
-                _Span(*(padded(values[index]) for values in span)),
+                _Span(*(padded(values[index], size) for values in span)),
                 part,
                 self._given(pack),
             )

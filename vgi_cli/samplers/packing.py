@@ -1,7 +1,8 @@
 """Chains in packs of fixed size.
 
 Draws × incomplete rows are sorted, so that the chains of a pack end together, and cut into packs of exactly PACK
-chains, zero-padded, so that rounding cannot depend on the batch.
+chains, zero-padded, so that rounding cannot depend on the batch. On a GPU, where a small pack takes as long as a large
+one, packs are larger, of a size that the number of columns alone decides.
 """
 
 from __future__ import annotations
@@ -16,15 +17,33 @@ from vgi_cli.maths.noise import KeyedNoise, mix64
 from vgi_cli.samplers.base import ROW_BLOCK, Imputer
 
 PACK = 512
-AT_ONCE = 16384
-"""So many chains are sorted together: enough for packs whose chains are alike, and for a last pack that is full."""
+LARGEST_PACK = 8192
+FACTORS = 2**23
+"""Of a GPU: the largest pack, and cells of the matrices of one of its mixtures' components that a pack has at most."""
+PACKS = 32
+"""So many packs of chains are sorted together at most: enough for packs whose chains are alike, and for a last pack
+that is full."""
+FEWEST_PACKS = 8
+"""Of large packs, at most."""
 
 
 class PackedImputer(Imputer):
     """An imputer that runs a chain for every draw and row, in packs."""
 
-    def rows_at_once(self, draws: int) -> int:
-        return max(1, AT_ONCE // max(draws, 1) // ROW_BLOCK) * ROW_BLOCK
+    def rows_at_once(self, draws: int, x: Tensor) -> int:
+        size = pack_size(x)
+        chains = size * (PACKS if size == PACK else FEWEST_PACKS)
+        return max(1, chains // max(draws, 1) // ROW_BLOCK) * ROW_BLOCK
+
+
+def pack_size(x: Tensor) -> int:
+    """PACK for rows x [.., D]: 512 on a CPU; on a GPU a power of two up to LARGEST_PACK."""
+    if x.device.type == "cpu":
+        return PACK
+    size = LARGEST_PACK
+    while size > PACK and size * x.shape[-1] ** 2 > FACTORS:
+        size //= 2
+    return size
 
 
 class ImputingChains(NamedTuple):
@@ -82,22 +101,23 @@ def chains_of(states: Tensor, missing: Tensor, noise: KeyedNoise) -> ImputingCha
 def packed(chains: ImputingChains) -> Iterator[tuple[Tensor, tuple[float, float]]]:
     """The chains of each pack, and which share of all came before and is in it."""
     Q = len(chains.row)
-    for index in torch.arange(Q, device=chains.row.device).split(PACK):
+    for index in torch.arange(Q, device=chains.row.device).split(pack_size(chains.x)):
         before = 0.0 if len(index) == 0 else int(index[0]) / Q
         yield index, (before, len(index) / max(Q, 1))
 
 
 def pack_of(chains: ImputingChains, x: Tensor, index: Tensor) -> Pack:
     """The pack of at most PACK chains `index`, in the states x [Q, D]."""
-    keys = padded(chains.noise.rows[index])
+    size = pack_size(x)
+    keys = padded(chains.noise.rows[index], size)
     own = KeyedNoise(chains.noise.seed, chains.noise.columns, keys, chains.noise.draws, chains.noise.purpose)
-    row = padded(chains.row[index] + 1) - 1
-    return Pack(padded(x[index]), padded(chains.missing[index]), own, len(index), row)
+    row = padded(chains.row[index] + 1, size) - 1
+    return Pack(padded(x[index], size), padded(chains.missing[index], size), own, len(index), row)
 
 
-def padded(values: Tensor) -> Tensor:
-    """PACK lines: those of `values`, then zeros."""
-    sides = (0, 0) * (values.ndim - 1) + (0, PACK - len(values))
+def padded(values: Tensor, lines: int) -> Tensor:
+    """So many lines: those of `values`, then zeros."""
+    sides = (0, 0) * (values.ndim - 1) + (0, lines - len(values))
     return torch.nn.functional.pad(values, sides)
 
 

@@ -21,8 +21,8 @@ class Recoded(Imputer):
         """there, back: of rows [.., D], to the coordinates of the imputer and from them."""
         self._imputer, self._there, self._back = imputer, there, back
 
-    def rows_at_once(self, draws: int) -> int:
-        return self._imputer.rows_at_once(draws)
+    def rows_at_once(self, draws: int, x: Tensor) -> int:
+        return self._imputer.rows_at_once(draws, x)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         self._imputer.watch = self.watch

@@ -139,7 +139,7 @@ class TreesImputer(Imputer):
                 done += len(some)
         return result
 
-    def rows_at_once(self, draws: int) -> int:
+    def rows_at_once(self, draws: int, x: Tensor) -> int:
         return TOGETHER
 
     def _revise(self, number: int, draws: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:

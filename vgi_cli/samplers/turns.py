@@ -23,8 +23,8 @@ class InTurn(Imputer):
             raise ValueError("InTurn needs at least one imputer")
         self._imputers = list(imputers)
 
-    def rows_at_once(self, draws: int) -> int:
-        return self._imputers[0].rows_at_once(-(-draws // len(self._imputers)))
+    def rows_at_once(self, draws: int, x: Tensor) -> int:
+        return self._imputers[0].rows_at_once(-(-draws // len(self._imputers)), x)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         draws = noise.draws.tolist()

@@ -33,7 +33,7 @@ SMALLEST = 0.15
 SAMPLES, MOST_SAMPLES = 400, 8_000
 """Rows of the model, a column and at most, to which the mixture is fitted, but at least 2,000; a quarter as many choose
 its number of components."""
-AT_ONCE = 64
+AT_ONCE, AT_ONCE_ON_GPU = 64, 1024
 """Rows whose conditionals are computed together."""
 MOST_COLUMNS = 128
 """Of wider tables the mixture has too many parameters, and the factors of a pack take too much memory."""
@@ -119,13 +119,14 @@ class WholeRows:
         if x.device.type != "cpu":
             distinct = of_row = torch.arange(len(row), device=row.device)
         places = row.new_empty(len(distinct)).scatter_(0, of_row, torch.arange(len(row), device=row.device))
-        parts = [self._conditional(x[index], missing[index]) for index in places.split(AT_ONCE)]
+        size = AT_ONCE if x.device.type == "cpu" else AT_ONCE_ON_GPU
+        parts = [self._conditional(x[index], missing[index], size) for index in places.split(size)]
         log_joint, mean, factor = (torch.cat(values) for values in zip(*parts, strict=True))
         return Given(log_joint[of_row], mean[of_row], factor, of_row)
 
-    def _conditional(self, x: Tensor, missing: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """log_joint, mean and factor of at most AT_ONCE rows."""
-        more = (0, 0, 0, AT_ONCE - len(x))
+    def _conditional(self, x: Tensor, missing: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+        """log_joint, mean and factor of at most `size` rows."""
+        more = (0, 0, 0, size - len(x))
         pad = torch.nn.functional.pad
         g: JointConditional = self._g.conditional(pad(x, more), pad(missing, more), apart=True)
         return g.log_joint[: len(x)], g.mean[: len(x)], g.factor[: len(x)]

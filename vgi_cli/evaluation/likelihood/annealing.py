@@ -7,13 +7,16 @@ The path goes from g(x_mis | x_obs), a Gaussian mixture in closed form, to p(x_o
 A particle starts at a draw of g; at each t its weight is multiplied by f_t / f_{t-1} at its state, then a Markov kernel
 that leaves f_t invariant moves it. E[weight] = p(x_obs), whatever the kernels: single cells redrawn from q_j and
 accepted by Metropolis and Hastings's rule, and every JOINT-th move all holes redrawn at once from g.
+
+What is computed of many particles is a function of tensors, which can be captured on a GPU (chains/captured.py). Then
+particles are filled up to one of a few numbers, for each of which there is a recording.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,6 +27,8 @@ from vgi_cli.maths.joint import JointConditional, JointMixture
 from vgi_cli.maths.noise import KeyedNoise, numbered
 
 JOINT = 4
+FEWEST_CAPTURED = 1024
+"""Least number of particles of a captured step; the others are 1, 1.5, 2, 3, 4, … times as many."""
 
 
 class Particles(NamedTuple):
@@ -35,11 +40,11 @@ class Particles(NamedTuple):
 
 
 class Tempered(NamedTuple):
-    """log p and log g [n] of particles, with b of f = g^(1 - b) p^b, which is what a step is accepted by."""
+    """log p and log g [n] of particles, with b [] of f = g^(1 - b) p^b, which is what a step is accepted by."""
 
     log_p: Tensor
     log_g: Tensor
-    beta: float
+    beta: Tensor
 
     def where(self, condition: Tensor, other: Tempered) -> Tempered:
         log_p, log_g = (torch.where(condition, a, b) for a, b in zip(self[:2], other[:2], strict=True))
@@ -52,10 +57,22 @@ class Tempered(NamedTuple):
 class Annealer:
     """Everything that does not depend on rows: the density, the mixture and the single-cell proposals q."""
 
-    def __init__(self, log_p: Callable[[Tensor], Tensor], mixture: JointMixture, q: Conditionals) -> None:
+    def __init__(
+        self,
+        log_p: Callable[[Tensor], Tensor],
+        mixture: JointMixture,
+        q: Conditionals,
+        capture: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """`capture` makes a function of tensors faster (chains/captured.py)."""
         self._log_p = log_p
         self._mixture = mixture
         self.q = q
+
+        def made(step: Callable[..., Any]) -> Callable[..., Any]:
+            return step if capture is None else _Filled(capture(step))
+
+        self._densities, self._cell_step, self._joint_step = made(self._both_of), made(self._cell), made(self._joint)
 
     def conditional(self, x: Tensor, missing: Tensor) -> JointConditional:
         """g(x_mis | x_obs): where the particles of rows x [R, D] start."""
@@ -63,8 +80,12 @@ class Annealer:
 
     def state(self, x: Tensor) -> Particles:
         """Densities at x [n, D]. Where log p is no number, p is taken as 0."""
+        return Particles(x, *self._densities(x))
+
+    def _both_of(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """log p(x) and log g(x): [n, D] -> [n] each."""
         log_p = self._log_p(x).nan_to_num(nan=-torch.inf, posinf=-torch.inf)
-        return Particles(x, log_p, self._mixture.log_prob(x))
+        return log_p, self._mixture.log_prob(x)
 
     def forward(self, g: JointConditional, noise: KeyedNoise, T: int) -> Tensor:
         """log weights [P, R] (float64) of P = len(noise.draws) particles a row after T steps; T = 1: no move."""
@@ -89,36 +110,83 @@ class Annealer:
 
     def _move(self, state: Particles, g: JointConditional, noise: KeyedNoise, t: int, T: int) -> Particles:
         """One reversible move of f_t."""
-        beta = t / T
+        beta = torch.full((), t / T, dtype=torch.float64, device=g.x.device)
         P, (R, D) = len(noise.draws), g.x.shape
         names = ("accept", "cell")
         accept, cell = noise.uniform(names).unbind(-1)
         log_uniform = accept.log().view(P * R)
         if t % JOINT == 0:
-            new = self.state(g.sample(noise).view(P * R, D))
-            ratio = beta * (new.log_p - new.log_g - state.log_p + state.log_g)
-            accepted = log_uniform < ratio  # False where the ratio is no number
-            x = torch.where(accepted[:, None], new.x, state.x)
-            return Particles(x, *Tempered(*new[1:], beta).where(accepted, Tempered(*state[1:], beta))[:2])
+            return Particles(*self._joint_step(beta, *state, g.sample(noise).view(P * R, D), log_uniform))
         normal = noise.normal(numbered("q", self.q.noise_width)).to(g.x.dtype).view(P * R, -1)
         j = _pick(self.q.blocks(g.missing), cell).reshape(P * R)
         missing = g.missing.expand(P, -1, -1).reshape(P * R, D)
-        rows = Sweep(self.q, state.x.clone(), missing)
-        at = State(rows, Tempered(state.log_p, state.log_g, beta))
-        density = _Between(self, beta)
+        return Particles(*self._cell_step(beta, *state, missing, j, normal, log_uniform))
+
+    def _joint(
+        self, beta: Tensor, x: Tensor, log_p: Tensor, log_g: Tensor, new: Tensor, log_uniform: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """All holes of particles redrawn from g: the rows new [n, D] are proposed. Gives the fields of Particles."""
+        new_p, new_g = self._both_of(new)
+        ratio = beta * (new_p - new_g - log_p + log_g)
+        accepted = log_uniform < ratio  # False where the ratio is no number
+        x = torch.where(accepted[:, None], new, x)
+        return x, torch.where(accepted, new_p, log_p), torch.where(accepted, new_g, log_g)
+
+    def _cell(
+        self,
+        beta: Tensor,
+        x: Tensor,
+        log_p: Tensor,
+        log_g: Tensor,
+        missing: Tensor,
+        j: Tensor,
+        normal: Tensor,
+        log_uniform: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """One block j [n] of particles redrawn from q_j. Gives the fields of Particles."""
+        rows = Sweep(self.q, x.clone(), missing)
+        at = State(rows, Tempered(log_p, log_g, beta))
+        density = _Between(self._both_of, beta)
         at, _ = metropolis_step(StepNoise(normal, log_uniform, normal[:, :0]), at, density, j, torch.ones_like(j) > 0)
-        return Particles(rows.x, at.at.log_p, at.at.log_g)
+        return rows.x, at.at.log_p, at.at.log_g
 
 
 @dataclass(frozen=True)
 class _Between:
-    """f_t as the density of a chain."""
+    """f_t as the density of a chain; both_of: log p and log g of rows."""
 
-    annealer: Annealer
-    beta: float
+    both_of: Callable[[Tensor], tuple[Tensor, Tensor]]
+    beta: Tensor
 
     def proposed(self, x: Tensor, missing: Tensor, noise: Tensor) -> Tempered:
-        return Tempered(*self.annealer.state(x)[1:], self.beta)
+        return Tempered(*self.both_of(x), self.beta)
+
+
+class _Filled:
+    """A captured step of tensors [n, ..] (of [] too) for any n: they are filled up with zeros, which is a complete row
+    where it is one, and what comes of those is left out."""
+
+    def __init__(self, step: Callable[..., tuple[Tensor, ...]]) -> None:
+        self._step = step
+
+    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        n = len(inputs[-1])
+        more = _captured_size(n) - n
+        filled = [one if one.ndim == 0 else _with_lines(one, more) for one in inputs]
+        return tuple(part[:n].clone() for part in self._step(*filled))
+
+
+def _with_lines(values: Tensor, more: int) -> Tensor:
+    """So many further lines of zeros."""
+    return torch.nn.functional.pad(values, (0, 0) * (values.ndim - 1) + (0, more))
+
+
+def _captured_size(n: int) -> int:
+    """The least number of particles of a captured step that holds n."""
+    size = FEWEST_CAPTURED
+    while size < n:
+        size *= 2
+    return 3 * size // 4 if size > FEWEST_CAPTURED and n <= 3 * size // 4 else size
 
 
 def _pick(missing: Tensor, u: Tensor) -> Tensor:

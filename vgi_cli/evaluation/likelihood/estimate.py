@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -132,7 +132,7 @@ def observed_log_prob(
         proposal = proposals if isinstance(proposals, EncoderProposal) else better_proposal(model, x, missing, seed)
         with frozen(model):
             noise = KeyedNoise(seed, _numbered(x), rows, torch.arange(budget.latents), "iwae")
-            return importance_weighted(model, proposal, x, missing, noise, budget.batch, progress)
+            return importance_weighted(model, proposal, x, missing, noise, budget.on(x).batch, progress)
     if not isinstance(model, Marginal):
         return annealed(model, proposals, Cells.plain(x, missing, rows), budget, seed, progress)
     if isinstance(proposals, PlacesOfCells):
@@ -170,6 +170,7 @@ def annealed(
         )
     assert not isinstance(proposals, EncoderProposal | PlacesOfCells)
     S, R, D = cells.x.shape
+    budget = budget.on(cells.x)
     holes = cells.missing.sum(1)
     values = torch.zeros(S, R, dtype=torch.float64, device=cells.x.device)
     with frozen(model, proposals.q if isinstance(proposals, Annealer) else proposals):
@@ -230,13 +231,19 @@ def pooled(budget: Budget, draws: int) -> Budget:
 
 
 def prepared(
-    model: Model, proposals: Conditionals | EncoderProposal | None, like: Tensor, budget: Budget, seed: int
+    model: Model,
+    proposals: Conditionals | EncoderProposal | None,
+    like: Tensor,
+    budget: Budget,
+    seed: int,
+    capture: Callable[[Any], Any] | None = None,
 ) -> Annealer | None:
-    """What the estimates of all rows have in common; None where nothing is annealed."""
+    """What the estimates of all rows have in common; None where nothing is annealed. `capture`: see Annealer."""
     if not is_annealed(model) or isinstance(proposals, EncoderProposal) or not model.exact:
         return None
     with frozen(model, proposals):
-        return make_annealer(model, proposals, like, budget, torch.Generator(like.device).manual_seed(seed))
+        generator = torch.Generator(like.device).manual_seed(seed)
+        return make_annealer(model, proposals, like, budget, generator, capture)
 
 
 def simulated_bracket(
@@ -249,13 +256,18 @@ def simulated_bracket(
     if len(todo) == 0 or budget.simulated == 0:
         return None
     generator = torch.Generator(cells.x.device).manual_seed(seed + 1)
-    some, whole = cells.at(todo), pooled(budget, cells.S)
+    some, whole = cells.at(todo), pooled(budget.on(cells.x), cells.S)
     with frozen(model):
         return _bracket(lambda n: model.sample(n, generator).to(cells.x), annealer, some, whole, seed, progress)
 
 
 def make_annealer(
-    model: Model, conditionals: Conditionals | None, like: Tensor, budget: Budget, generator: torch.Generator
+    model: Model,
+    conditionals: Conditionals | None,
+    like: Tensor,
+    budget: Budget,
+    generator: torch.Generator,
+    capture: Callable[[Any], Any] | None = None,
 ) -> Annealer:
     """An Annealer for a model, its mixture fitted to the model's samples, in the precision of `like`."""
     samples = torch.cat([model.sample(min(4096, budget.samples), generator) for _ in range(-(-budget.samples // 4096))])
@@ -263,7 +275,8 @@ def make_annealer(
     cut = len(samples) * 4 // 5
     own = torch.Generator().manual_seed(0)
     mixture = fit_joint(samples[:cut], samples[cut:], own, model.level_counts).to(like)
-    return Annealer(model.log_prob, mixture, MixtureConditionals(mixture) if conditionals is None else conditionals)
+    q = MixtureConditionals(mixture) if conditionals is None else conditionals
+    return Annealer(model.log_prob, mixture, q, capture)
 
 
 def _estimate(

@@ -28,6 +28,8 @@ FIRST = 16
 PILOT, FEWEST, OF_EACH = 8, 16, 4
 """The pilot of a path has so many times fewer particles than that of draws without one, but so many at least, and so
 many of each dequantisation draw."""
+CELLS_ON_GPU, MORE_ON_GPU = 2**23, 8
+"""A GPU evaluates more in one call, where a few take as long as many: so many cells, up to so many times as much."""
 
 Pilot: TypeAlias = Callable[[Tensor, int, int], Tensor]
 """Log weights [n, S, k] of n particles, in each of S dequantisation draws, of the rows index [k] after T steps, with
@@ -44,7 +46,7 @@ class Budget(NamedTuple):
     moves       longest path
     samples     samples of the model to which the joint mixture is fitted
     simulated   rows simulated from the model for the bracket; 0: no bracket
-    batch       density evaluations in one call
+    batch       density evaluations in one call, on a CPU
     latents     draws of the latents a row, for a model that has them
     """
 
@@ -57,6 +59,12 @@ class Budget(NamedTuple):
     simulated: int = 100
     batch: int = 16_384
     latents: int = 3000
+
+    def on(self, x: Tensor) -> Budget:
+        """The same with what is evaluated in one call on the device of rows x [.., D]."""
+        if x.device.type == "cpu":
+            return self
+        return self._replace(batch=self.batch * max(1, min(MORE_ON_GPU, CELLS_ON_GPU // (self.batch * x.shape[-1]))))
 
     @property
     def rungs(self) -> list[int]:
