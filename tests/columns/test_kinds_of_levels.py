@@ -206,31 +206,43 @@ def test_how_many_levels_are_few(k: int, n: int, expected: bool) -> None:
 
 
 def test_rare_levels_are_pooled_drawn_together_and_spelled_by_their_shares() -> None:
-    often = [f"o{i:02d}" for i in range(49) for _ in range(4)]
+    often = [f"o{i:03d}" for i in range(199) for _ in range(4)]
     cells = [*often, *["rare1"] * 3, "rare2", ""]
     table, column = column_of(cells, "categorical")
-    assert isinstance(column, Categorical) and column.level_counts == (50,) and column.rare == ("rare1", "rare2")
+    assert isinstance(column, Categorical) and column.level_counts == (200,) and column.rare == ("rare1", "rare2")
     schema = infer_schema(table, kinds={"x": "categorical"})[0]
     assert Schema.from_json(schema.to_json()) == schema and "and 2 rare ones pooled" in column.summary
     (x, *_), keys = encode(table, schema, seed=0)
-    assert x[-5:-1, 0].tolist() == [49.0] * 4 and float(column.box()[1, 0]) == 49.0
+    assert x[-5:-1, 0].tolist() == [199.0] * 4 and float(column.box()[1, 0]) == 199.0
     np.testing.assert_allclose(log_share(table, schema)[-5:], [np.log(0.75)] * 3 + [np.log(0.25), 0.0])
     codes = column.codes(table.column("x"))
-    np.testing.assert_array_equal(column.spell(codes[[0, -5, -2]], None), ["o00", "rare1", "rare2"])
-    every = np.arange(51.0)  # probabilities of levels, whatever those of the model, still sum to one
-    model = np.random.default_rng(0).dirichlet(np.ones(50))
+    np.testing.assert_array_equal(column.spell(codes[[0, -5, -2]], None), ["o000", "rare1", "rare2"])
+    every = np.arange(201.0)  # probabilities of levels, whatever those of the model, still sum to one
+    model = np.random.default_rng(0).dirichlet(np.ones(200))
     total = model[column.encode(every, None)[:, 0].astype(int)] * np.exp(column.log_share(every))
     assert total.sum() == pytest.approx(1.0)
-    draws = unpool(np.full((500, 20, 2), 49.0), schema, 1, keys[:20])
-    assert (draws[..., 0] == 49).mean() == pytest.approx(0.75, abs=0.02)  # 10,000 draws: 4.6 standard errors
-    again = unpool(np.full((3, 20, 2), 49.0), schema, 1, keys[:20])
+    draws = unpool(np.full((500, 20, 2), 199.0), schema, 1, keys[:20])
+    assert (draws[..., 0] == 199).mean() == pytest.approx(0.75, abs=0.02)  # 10,000 draws: 4.6 standard errors
+    again = unpool(np.full((3, 20, 2), 199.0), schema, 1, keys[:20])
     np.testing.assert_array_equal(again[..., 0], draws[:3, :, 0])  # keyed by row and draw
-    np.testing.assert_array_equal(column.unpool(np.array([3.0, 48.0]), np.array([0.1, 0.9])), [3, 48])
+    np.testing.assert_array_equal(column.unpool(np.array([3.0, 198.0]), np.array([0.1, 0.9])), [3, 198])
     whole = log_share(table, schema).numpy() + _alone(table, schema)
     np.testing.assert_allclose(rows_of(table, schema, 0).log_volume().numpy(), whole)
     np.testing.assert_allclose(
-        rows_of(table, schema, 0).at(torch.tensor([198, 3])).log_volume().numpy(), whole[[198, 3]]
+        rows_of(table, schema, 0).at(torch.tensor([798, 3])).log_volume().numpy(), whole[[798, 3]]
     )
+
+
+@pytest.mark.parametrize(
+    ("levels", "cells", "counts"),
+    [(60, 2, 60), (200, 3, 200), (201, 3, 200), (60, 1, 50), (51, 1, 50)],
+)
+def test_levels_that_several_cells_hold_are_kept_where_the_user_names_the_kind(
+    levels: int, cells: int, counts: int
+) -> None:
+    _, column = column_of([f"o{i:03d}" for i in range(levels) for _ in range(cells)], "categorical")
+    assert isinstance(column, Categorical) and column.level_counts == (counts,)
+    assert len(column.levels) + len(column.rare) == levels and column.pooled == (counts < levels)
 
 
 def _alone(table: Table, schema: Schema) -> np.ndarray:

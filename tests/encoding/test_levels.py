@@ -103,8 +103,13 @@ def test_whoever_limits_the_numbers_of_a_column_means_numbers() -> None:
 
 def test_what_is_carried_is_said_with_its_limit_and_the_flag() -> None:
     _, notes = inferred(names(60, 1000))
-    line = "column 'x' is carried: text of 60 levels, more than 50 (`--column x=categorical` models it with rare levels"
-    assert f"{line} pooled)" in notes
+    line = "column 'x' is carried: text of 60 levels, more than 50 (`--column x=categorical` models it)"
+    assert line in notes
+    for cells in (names(300, 1000), [*names(60, 1000), "once"]):
+        line = (
+            f"column 'x' is carried: text of {len(set(cells))} levels, more than 50 (`--column x=categorical` models it"
+        )
+        assert f"{line} with rare levels pooled)" in inferred(cells)[1]
     _, notes = inferred(names(10, 40))
     line = "column 'x' is carried: text of 10 levels, more than a fifth of its 40 cells (`--column x=categorical` "
     assert f"{line}models it)" in notes

@@ -115,15 +115,6 @@ def test_names_of_codes_and_numbers_beyond_float64_are_said() -> None:
     assert not any("name of a code" in line for line in notes(zipper=[10_000 + 321 * i for i in range(N)]))
 
 
-def test_texts_that_name_groups_of_rows_are_said() -> None:
-    of = table(person=[f"p{i // 3}" for i in range(N)], size=[1.5 * (i // 3) + i / 7 for i in range(N)])
-    line = "column 'person' names 20 groups of 3 rows each on average: what rows of one group have in common is not"
-    assert any(note.startswith(line) and "`--id person` if it is a key" in note for note in infer_schema(of)[1])
-    assert not any("groups of" in note for note in infer_schema(of, exclude=["person"])[1])
-    uneven = [f"p{min(i, 19) if i < 40 else 0}" for i in range(N)]
-    assert not any("groups of" in note for note in notes(person=uneven))
-
-
 def test_a_code_of_one_column_is_named_in_all_that_hold_it() -> None:
     rng = np.random.default_rng(0)
     ages = [-1 if i % 4 == 0 else int(v) for i, v in enumerate(rng.integers(18, 80, N))]

@@ -361,22 +361,6 @@ def test_what_is_called_a_key(tmp_path: Path, name: str, called: bool) -> None:
     assert not any("the name of a key" in line for line in notes(read_table([str(twice)])))
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_rows_that_share_their_ids_are_said(tmp_path: Path, suffix: str) -> None:
-    frame = pd.DataFrame({"id": np.repeat(np.arange(10), 4), "of": ["a", "b"] * 20, "y": np.float64(OTHER)})
-    path = tmp_path / f"t.{suffix}"
-    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path, index=False)
-    said = [line for line in notes(read_table([str(path)]), ids=["id"]) if "have 10 different values" in line]
-    assert len(said) == 1 and said[0].startswith(
-        "40 rows have 10 different values of column 'id' (--id): what rows of one have in common is not modelled, each "
-    )
-    both = notes(read_table([str(path)]), ids=["id", "of"])
-    assert any("have 20 different values of columns 'id', 'of' (--id)" in line for line in both)
-    frame["id"] = np.arange(40)
-    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path, index=False)
-    assert not any("different values" in line for line in notes(read_table([str(path)]), ids=["id"]))
-
-
 LIKERT, AGES = [1, 2, 3, 4, 5] * 40, [18 + i % 70 for i in range(200)]
 INCOMES = [1000 + 137 * i for i in range(200)]
 

@@ -17,7 +17,7 @@ from vgi_cli.models.gaussian.family import em_table
 from vgi_cli.models.gaussian.gaussians import within
 from vgi_cli.models.gaussian.mixed import Mixed
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
-from vgi_cli.models.gaussian.shifted import CELLS, Shifted
+from vgi_cli.models.gaussian.shifted import GROUP_CELLS, GROUPS, MANY_ROWS, Shifted
 
 LEVELS = (0, 3, 0, 2)
 COVARIANCES = ["full", "factor"]
@@ -159,8 +159,20 @@ def test_columns_shift_that_explain_the_numbers_best_as_far_as_their_combination
     assert (
         best.places == (1, 2, 3) and len(best.combinations) == 30
     )  # the first does more than the last, but 60 > CELLS
-    assert choosing((CELLS + 1,), (1.0,)).places == ()
-    assert choosing((CELLS,), (1.0,)).places == (0,)
+    assert choosing((4, 9), (1.0, 1.0)).places == (1,)  # 36 > CELLS
+
+
+def test_a_column_that_names_groups_shifts_beside_some_others() -> None:
+    """Forty clinics and two sexes: what patients of one clinic have in common must not be lost."""
+    assert choosing((40, 2, 3), (0.05, 1.0, 1.0)).places == (0, 1, 2)  # 240 combinations
+    assert choosing((40, 2, 4), (0.05, 1.0, 1.0)).places == (
+        0,
+        2,
+    )  # the one of four levels does more, 320 > GROUP_CELLS
+    assert choosing((GROUPS + 1, 4), (0.2, 1.0)).places == (0, 1)
+    assert choosing((GROUPS, 4), (0.2, 1.0)).places in ((0,), (1,))
+    assert choosing((GROUP_CELLS + 1,), (0.01,)).places == ()
+    assert choosing((40,), (0.05,), R=MANY_ROWS).places == ()
 
 
 def test_the_start_is_the_regression_within_clusters() -> None:

@@ -14,6 +14,8 @@ from vgi_cli.columns.base import STRICT, Cells, Column, ConstantColumn, Request
 from vgi_cli.columns.lattice import find_levels, mostly_gaps
 from vgi_cli.columns.levelled import (
     MOST,
+    MOST_NAMED,
+    PER_NAMED,
     Level,
     Levelled,
     few,
@@ -32,7 +34,7 @@ class Categorical(Levelled):
     """A column of categories. Its levels are sorted, numbers by size before texts by letters, unless they were listed
     (`--column sex=categorical:male,female`).
 
-    rare   levels beyond the MOST - 1 that most cells hold: a model sees them as one, the last
+    rare   levels beyond those that are kept (`_of_many`): a model sees them as one, the last
     cells  how many cells of the fitted table hold each of them: what a draw of the pool is spelled as, in proportion
     """
 
@@ -101,9 +103,13 @@ class Categorical(Levelled):
 
     @classmethod
     def _of_many(cls, name: str, found: Mapping[str, Level]) -> Column:
-        """The levels that most cells hold, and a pool of the others."""
-        often = sorted(found, key=lambda key: -found[key].cells)[: MOST - 1]
-        kept = dict.fromkeys(often)
+        """The levels that most cells hold, and a pool of the others: MOST - 1, and more that PER_NAMED cells hold each,
+        up to MOST_NAMED - 1; all of MOST_NAMED."""
+        often = sorted(found, key=lambda key: -found[key].cells)
+        several = sum(found[key].cells >= PER_NAMED for key in often)
+        if several == len(often) <= MOST_NAMED:
+            return cls(name, "categorical", levels=tuple(level.text for level in found.values()))
+        kept = dict.fromkeys(often[: max(MOST - 1, min(several, MOST_NAMED - 1))])
         levels = tuple(level.text for key, level in found.items() if key in kept)
         rare = [level for key, level in found.items() if key not in kept]
         return cls(

@@ -34,6 +34,8 @@ MOST = 50
 """Levels of a column of texts that is taken for categories, ..."""
 PER_LEVEL = 5
 """... and its observed cells for each of them, ..."""
+MOST_NAMED, PER_NAMED = 200, 2
+"""Levels of a column that the user names categorical, beyond MOST of them those that so many cells hold."""
 FEW_LEVELS, PER_FEW = 5, 2
 """... but for so few levels: in a table of five rows a column of two sexes is one of categories."""
 

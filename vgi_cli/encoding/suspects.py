@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vgi_cli.columns.base import Carried, Column
+from vgi_cli.columns.base import Column
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
@@ -31,6 +31,7 @@ from vgi_cli.columns.wording import (
     named,
     typed,
 )
+from vgi_cli.encoding.groups import repeated
 from vgi_cli.encoding.skips import skipped
 from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, scales_of_words, spelled_alike
 from vgi_cli.encoding.texts import text_doubts, thousands
@@ -39,11 +40,6 @@ from vgi_cli.table.base import Table
 
 FEWEST = 10
 """Fewest other values beside which one can be far away, and fewest from which a column is learnt."""
-MOST_KEYED, SO_MANY = 1_000_000, 2
-"""Rows up to which it is looked whether their ids repeat, and how many rows with the same ones are many."""
-SO_ALIKE, UNEVEN = 3.0, 0.3
-"""Rows of a group, on average, from which on a text that is carried may name groups, and the standard deviation of
-their sizes as a share of the mean up to which it does."""
 FEWEST_ROWS = 20
 """Fewest rows that a column can be said to number."""
 NINES_AWAY, CODE_AWAY, ONE_AWAY = 0.5, 3.0, 100.0
@@ -84,7 +80,7 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         doubts
         + totals(table, schema)
         + keys
-        + repeated(table, schema)
+        + repeated(table, schema, said)
         + _ticked(table, schema)
         + _scarce(table, schema)
         + _skipped(table, schema)
@@ -139,47 +135,6 @@ def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
     its, flags = ("its", "it is a key") if len(names) == 1 else ("their", "they are keys")
     rule = f"`{typed('--id', names[0])}` or `{typed('--exclude', names[0])}` if {flags}"
     return [f"{named('column', names)} {are(names)} modelled, but {its} values number the rows: {rule}"]
-
-
-def repeated(table: Table, schema: Schema) -> list[str]:
-    """A line where rows share their ids: visits of one patient, say."""
-    ids = [table.column(name) for name in schema.ids if name in table.names]
-    if not schema.ids:
-        return folded([(name, line) for name, line in _groups(table, schema)])
-    if not ids or not FEWEST_ROWS <= table.N <= MOST_KEYED or not all(cells.levelled for cells in ids):
-        return []
-    keys = len(np.unique(np.stack([cells.distinct[1] for cells in ids], 1), axis=0))
-    if SO_MANY * keys > table.N:
-        return []
-    return [
-        f"{table.N:,} rows have {keys:,} different values of {named('column', schema.ids)} (--id): what rows of one "
-        "have in common is not modelled, each is filled as if by itself; a table with one row for each and its cells "
-        "side by side keeps it"
-    ]
-
-
-def _groups(table: Table, schema: Schema) -> list[tuple[str, str]]:
-    """Texts that are carried and name groups of rows of nearly one size: visits of patients, years of countries."""
-    lines = []
-    for column in schema.columns:
-        if not isinstance(column, Carried) or column.role != "data" or column.name not in table.names:
-            continue
-        cells = table.column(column.name)
-        if not (cells.textual and cells.levelled):
-            continue
-        counts = np.bincount(cells.distinct.places[cells.distinct.places >= 0])
-        counts = counts[counts > 0]
-        if len(counts) >= FEWEST_ROWS and counts.mean() >= SO_ALIKE and counts.std() <= UNEVEN * counts.mean():
-            groups = f"names {len(counts):,} groups of {counts.mean():.3g} rows each on average"
-            lines.append(
-                (
-                    column.name,
-                    f"column '{column.name}' {groups}: what rows of one group have in common is not modelled, each is "
-                    f"filled as if by itself (`{typed('--id', column.name)}` if it is a key); a table with one row for "
-                    "each group and its cells side by side keeps it",
-                )
-            )
-    return lines
 
 
 def _keys(table: Table, schema: Schema, said: Collection[str]) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from vgi_cli.columns.base import Carried, Cells, Column
 from vgi_cli.columns.datetime import doubt
-from vgi_cli.columns.levelled import MOST, Levelled, few, sentences
+from vgi_cli.columns.levelled import MOST, MOST_NAMED, PER_NAMED, Levelled, few, sentences
 from vgi_cli.columns.number import Number, notations_in
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.wording import (
@@ -175,7 +175,9 @@ def _many(cells: Cells) -> str | None:
     if levels < 2 or few(levels, observed):
         return None
     limit = f"more than {MOST}" if levels > MOST else f"more than a fifth of its {observed} cells"
-    flag = f"`{kind_flag(cells.name, 'categorical')}` models it" + (" with rare levels pooled" if levels > MOST else "")
+    held = np.bincount(places[places >= 0])
+    pooled = levels > MOST_NAMED or (levels > MOST and held[held > 0].min() < PER_NAMED)
+    flag = f"`{kind_flag(cells.name, 'categorical')}` models it" + (" with rare levels pooled" if pooled else "")
     what = f"{'text of ' if cells.textual else ''}{levels:,} levels"
     return f"column '{cells.name}' is carried: {what}, {limit} ({flag})"
 

@@ -4,7 +4,8 @@
 
 d are the indicators of the levels of the columns that shift, less their shares; one B serves all components, the broad
 one too. Not all columns shift: from those that explain the numbers best (within clusters, see `choose`), one after the
-other, as long as their levels have at most CELLS combinations (of many rows fewer, which bounds the time). So a
+other, as long as their levels have at most CELLS combinations (of many rows fewer, which bounds the time; more where
+one of them names groups, as clinics or schools do). So a
 component of an incomplete row is a mixture over the combinations that agree with what is observed, in each of which the
 Gaussian is known and the forest's levels are: every marginal, conditional and draw is exact.
 
@@ -33,6 +34,8 @@ from vgi_cli.models.gaussian.mixed import DistinctLevels, Mixed, MixedCellLaws, 
 
 CELLS, FEW_CELLS, MANY_ROWS = 32, 8, 5_000
 """Combinations of levels that the columns which shift may have; fewer from so many rows on."""
+GROUPS, GROUP_CELLS = 16, 256
+"""A column of more levels than that names groups; combinations that it and the others which shift may have."""
 SHIFT = 5.0
 """Pseudo-rows of no shift, for each coefficient."""
 MISSING = 0.4
@@ -135,7 +138,7 @@ class Shifted(Mixed):
         levels = self.categories.forest.levels
         total, cells = 1.0, 1
         for n in [levels[i] for i in self.places] or sorted(levels):
-            if cells * n > CELLS:
+            if cells * n > CELLS and not self.places:
                 break
             total, cells = total * (1 + MISSING * (n - 1)), cells * n
         return total
@@ -184,8 +187,8 @@ class Shifted(Mixed):
         Numbers and indicators are taken less their means within the cluster. One after the other that dimension shifts
         which leaves the least of the numbers' variance (a ridge regression on the indicators of all dimensions so far;
         the mean over the numbers, each in units of its variance; adjusted for the coefficients), while that falls and
-        the combinations of levels are at most CELLS, of MANY_ROWS and more FEW_CELLS. The coefficients are those of the
-        last regression.
+        the combinations of levels are at most CELLS (with a column of more than GROUPS levels GROUP_CELLS), of
+        MANY_ROWS and more FEW_CELLS. The coefficients are those of the last regression.
         """
         levels = self.categories.forest.levels
         starts = list(accumulate(levels, initial=0))
@@ -205,10 +208,16 @@ class Shifted(Mixed):
             return rows, B, left / max(free - sum(levels[i] - 1 for i in places), 1)
 
         chosen: list[int] = []
-        most = CELLS if len(x) < MANY_ROWS else FEW_CELLS
+
+        def most(places: Sequence[int]) -> int:
+            if len(x) >= MANY_ROWS:
+                return FEW_CELLS
+            return GROUP_CELLS if any(levels[i] > GROUPS for i in places) else CELLS
+
         least, cells = total / max(free, 1), 1
         while free > 0 and total > 0:
-            room = [i for i, n in enumerate(levels) if i not in chosen and 1 < n <= most // cells]
+            others = [i for i, n in enumerate(levels) if i not in chosen and n > 1]
+            room = [i for i in others if cells * levels[i] <= most([*chosen, i])]
             room = [i for i in room if sum(levels[j] for j in [*chosen, i]) < free]
             best = min(((regression([*chosen, i])[2], i) for i in room), default=(least, -1))
             if best[0] >= least:

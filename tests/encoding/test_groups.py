@@ -1,0 +1,147 @@
+"""Columns that name groups of rows, and are carried or taken for quantities: what is said of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.table.helpers import from_text
+from vgi_cli.columns.wording import Alarm
+from vgi_cli.encoding.groups import Alike, alike, repeated, von_neumann
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.table.base import Table
+from vgi_cli.table.reader import read_table
+
+
+def table(**columns: Sequence[object] | np.ndarray) -> Table:
+    return from_text(pd.DataFrame(columns).round(4).to_csv(index=False))
+
+
+def said_of(table: Table, **asked: object) -> list[str]:
+    schema, notes = infer_schema(table, **asked)  # type: ignore[arg-type]
+    lines = repeated(table, schema, asked.get("kinds", ()))  # type: ignore[arg-type]
+    assert set(lines) <= set(notes)
+    return lines
+
+
+def clinics(groups: int, rows: int, icc: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The group of each row, and a number that rows of one group have in common."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(groups), rows)
+    return group, math.sqrt(icc / (1 - icc)) * rng.normal(size=groups)[group] + rng.normal(size=len(group))
+
+
+def test_texts_that_name_groups_of_rows_are_said() -> None:
+    rng = np.random.default_rng(0)
+    person, size = [f"p{i // 3}" for i in range(60)], rng.normal(size=60)
+    [line] = said_of(table(person=person, size=size))
+    assert line == (
+        "column 'person' names 20 groups of 3 rows each on average: what rows of one group have in common is not "
+        "modelled, each is filled as if by itself (`--id person` if it is a key); `--column person=categorical` models "
+        "it"
+    )
+    assert not isinstance(line, Alarm)
+    assert not said_of(table(person=person, size=size), exclude=["person"])
+    uneven = [f"p{min(i, 19) if i < 40 else 0}" for i in range(60)]
+    assert not said_of(table(person=uneven, size=size))
+
+
+def test_texts_whose_groups_are_alike_are_said_with_the_column() -> None:
+    group, y = clinics(60, 5, 0.4)
+    x = np.random.default_rng(1).normal(size=len(y))
+    [line] = said_of(table(site=[f"s{i}" for i in group], x=x, y=y))
+    assert isinstance(line, Alarm) and line.startswith(
+        "column 'site' names 60 groups of 5 rows each on average: rows of one are alike in 'y' (intraclass correlation "
+    )
+    assert line.endswith("`--column site=categorical` models it")
+    uneven = np.sort(np.random.default_rng(2).integers(0, 150, 900) ** 2 // 150)
+    y = clinics(150, 1, 0.6)[1][uneven] + 0.3 * np.random.default_rng(3).normal(size=900)
+    assert "are alike in 'y'" in said_of(table(site=[f"s{i}" for i in uneven], y=y))[0]
+    group, y = clinics(300, 4, 0.4)
+    many = said_of(table(site=[f"s{i}" for i in group], y=y))[0]
+    assert many.endswith("; a table with one row for each group and its cells side by side keeps it")
+
+
+@pytest.mark.parametrize(("groups", "rows"), [(30, 10), (80, 4), (250, 4)])
+def test_numbers_that_work_like_names_are_said(groups: int, rows: int) -> None:
+    group, y = clinics(groups, rows, 0.45)
+    x = np.random.default_rng(1).normal(size=len(y))
+    [line] = said_of(table(nummer=1001 + group, x=x, y=y))
+    assert isinstance(line, Alarm) and line.startswith(
+        "column 'nummer' is modelled as a quantity, but its numbers work like names: rows of one are alike in 'y' "
+        "(intraclass correlation 0."
+    )
+    models = "`--column nummer=categorical` models what rows of one have in common"
+    assert line.endswith(models if groups <= 200 else "`--id nummer` carries it")
+    assert not said_of(table(nummer=1001 + group, x=x, y=y), kinds={"nummer": "integer"})
+    assert not said_of(table(nummer=1001 + group, x=x, y=x[::-1].copy()))
+
+
+def test_quantities_are_not_taken_for_names() -> None:
+    """Whole numbers that decide another column along a curve, evenly and unevenly spread, with many rows for each."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        even, count = rng.integers(20, 60, 1200), rng.poisson(15, 1200)
+        u, v = (even - 40) / 12, (count - 15) / 4
+        curve = np.sin(2 * u + seed) + v**2 + rng.normal(size=1200)
+        assert not said_of(table(age=even, visits=count, y=curve)), seed
+
+
+def test_names_of_groups_are_said_without_evidence() -> None:
+    rng = np.random.default_rng(0)
+    patient, y = np.repeat(np.arange(20), 4), rng.normal(size=80)
+    for name in ("patient", "PatientID", "site_no", "clinic"):
+        [line] = said_of(table(**{name: patient, "y": y}))
+        assert not isinstance(line, Alarm) and line == (
+            f"column '{name}' is modelled as a quantity, but its name is one of groups of rows: "
+            f"`--column {name}=categorical` models what rows of one have in common"
+        )
+    for name in ("patience", "visits", "sitea"):
+        assert not said_of(table(**{name: patient, "y": y}))
+    assert not said_of(table(patient=np.arange(80), y=y)) and not said_of(table(patient=patient % 5, y=y))
+
+
+def test_the_analysis_of_variance_is_that_of_scipy() -> None:
+    from scipy.stats import f_oneway, rankdata
+
+    group, y = clinics(12, 9, 0.3, seed=5)
+    of = table(a=[f"s{i}" for i in group], y=y)
+    schema = infer_schema(of)[0]
+    found = alike(of, schema, "a", group.astype(np.int64), 1.0)
+    ranks = rankdata(y)
+    expected = f_oneway(*(ranks[group == i] for i in range(12)))
+    assert isinstance(found, Alike) and found.name == "y"
+    assert found.ratio == pytest.approx(expected.statistic)
+    assert found.icc == pytest.approx((expected.statistic - 1) / (expected.statistic - 1 + 9))
+    assert alike(of, schema, "a", group.astype(np.int64), float(expected.pvalue) * 0.99) is None
+    assert alike(of, schema, "a", group.astype(np.int64), float(expected.pvalue) * 1.01) is not None
+    assert alike(of, schema, "a", np.arange(len(y)), 1.0) is None  # no row shares a group
+
+
+def test_von_neumanns_ratio() -> None:
+    rng = np.random.default_rng(0)
+    assert von_neumann(rng.normal(size=4000)) == pytest.approx(1.0, abs=0.05)
+    assert von_neumann(np.sin(np.linspace(0, 6, 100))) < 0.01 and von_neumann(np.ones(5)) == 0.0
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_rows_that_share_their_ids_are_said(tmp_path: Path, suffix: str) -> None:
+    frame = pd.DataFrame(
+        {"id": np.repeat(np.arange(10), 4), "of": ["a", "b"] * 20, "y": np.random.default_rng(1).normal(size=40)}
+    )
+    path = tmp_path / f"t.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path, index=False)
+    said = [line for line in infer_schema(read_table([str(path)]), ids=["id"])[1] if "have 10 different values" in line]
+    assert len(said) == 1 and said[0].startswith(
+        "40 rows have 10 different values of column 'id' (--id): what rows of one have in common is not modelled, each "
+    )
+    both = infer_schema(read_table([str(path)]), ids=["id", "of"])[1]
+    assert any("have 20 different values of columns 'id', 'of' (--id)" in line for line in both)
+    frame["id"] = np.arange(40)
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path, index=False)
+    assert not any("different values" in line for line in infer_schema(read_table([str(path)]), ids=["id"])[1])
