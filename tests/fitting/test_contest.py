@@ -82,7 +82,7 @@ def test_a_candidate_scores_as_alone_beside_others_whose_folds_it_shares() -> No
     assert all(torch.equal(getattr(alone, name), getattr(beside, name)) for name in ("cells", "loglik"))
 
 
-def test_what_a_column_alone_scores_is_half_the_mean_distance_of_its_values_and_the_entropy_of_its_levels() -> None:
+def test_what_a_column_alone_scores_is_the_mean_score_of_draws_from_it() -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.exponential(size=60), "g": rng.choice(["p", "q", "r"], 60, p=[0.6, 0.3, 0.1])})
     frame.loc[:9, "x"] = np.nan
@@ -90,9 +90,19 @@ def test_what_a_column_alone_scores_is_half_the_mean_distance_of_its_values_and_
     x = frame["x"].dropna().to_numpy()
     pairs = np.abs(x[:, None] - x[None]).sum() / (len(x) * (len(x) - 1))
     assert first.levels == 0 and first.alone == pytest.approx(pairs / 2, rel=1e-6)
-    shares = frame["g"].value_counts().to_numpy() + contest.SMOOTHING
-    shares = shares / shares.sum()
-    assert second.levels == 3 and second.alone == pytest.approx(-(shares * np.log(shares)).sum(), rel=1e-6)
+    g = torch.tensor(frame["g"].map({"p": 0.0, "q": 1.0, "r": 2.0}).to_numpy()).repeat(2_000)
+    draws = g[torch.randint(60, (contest.DRAWS, len(g)), generator=torch.Generator().manual_seed(0))]
+    losses = contest._losses(draws, g, 3)
+    count = np.arange(contest.DRAWS + 1)
+    binomial = np.array([math.comb(contest.DRAWS, k) for k in count]) / 2**contest.DRAWS
+    loss = -np.log((count + contest.SMOOTHING) / (contest.DRAWS + 2 * contest.SMOOTHING))
+    even = torch.tensor([0.5, 0.5]).double()
+    assert contest._levels_alone(even, 2) == pytest.approx((binomial * loss).sum())
+    assert second.levels == 3 and second.alone == pytest.approx(float(losses.mean()), rel=0.01)  # 120,000 draws
+    shares = torch.bincount(g.long()) / len(g)
+    assert second.alone > -1.05 * float(shares @ shares.log())  # ten draws know less than the shares
+    only = contest.columns_of(rows(frame.assign(h=["a"] * 59 + ["b"]), recipe("mixture")))[2]
+    assert 0 < only.alone < 0.15
 
 
 def test_levels_score_minus_the_log_of_their_smoothed_share() -> None:
@@ -121,11 +131,7 @@ def test_a_model_of_independent_columns_scores_one() -> None:
     rng = np.random.default_rng(1)
     frame = normal(600, 1, 0.0).assign(g=rng.choice(["p", "q"], 600))
     found = scored(frame, recipe("mixture", components=1, outliers=False))
-    count = np.arange(contest.DRAWS + 1)
-    binomial = np.array([math.comb(contest.DRAWS, k) for k in count]) / 2**contest.DRAWS
-    loss = -np.log((count + contest.SMOOTHING) / (contest.DRAWS + 2 * contest.SMOOTHING))
-    assert found.crps == pytest.approx(1.0, abs=0.03)
-    assert found.log_score == pytest.approx((binomial * loss).sum() / np.log(2), abs=0.03)  # few draws cost a little
+    assert found.crps == pytest.approx(1.0, abs=0.03) and found.log_score == pytest.approx(1.0, abs=0.03)
 
 
 def test_a_column_that_follows_from_another_scores_next_to_nothing() -> None:
@@ -475,7 +481,7 @@ def test_each_model_of_a_weight_is_shown() -> None:
 
 @pytest.mark.slow
 def test_columns_that_say_nothing_of_each_other_are_said_to(tmp_path: Path) -> None:
-    line = "no model fills hidden cells better than each column alone would: they say little of each other"
+    line = "columns say little of each other, or too little for so few rows"
     for frame, correlation in ((normal(60, 0, 0.0), 0), (normal(60, 0), 0.9)):
         said: list[str] = []
         with warnings.catch_warnings():

@@ -229,12 +229,20 @@ def columns_of(rows: Rows) -> list[Column]:
         holed, cells = bool(holes[i]), codes[observed[:, i], i]
         levels = column.level_counts[0] if all(column.level_counts) else 0
         if levels:
-            shares = torch.bincount(cells.long(), minlength=levels) + SMOOTHING
-            shares = shares / shares.sum()
-            found.append(Column(float(-(shares * shares.log()).sum()), levels, holed))
+            shares = torch.bincount(cells.long(), minlength=levels) / max(len(cells), 1)
+            found.append(Column(_levels_alone(shares.double(), levels), levels, holed))
         else:
             found.append(Column(_half_mean_difference(cells), 0, holed))
     return found
+
+
+def _levels_alone(shares: Tensor, levels: int) -> float:
+    """The mean of `_losses` of a level by DRAWS draws, both by these shares [levels]; 0 where there is one level."""
+    if int((shares > 0).sum()) < 2:
+        return 0.0
+    hits = torch.arange(DRAWS + 1, dtype=torch.float64)
+    law = torch.distributions.Binomial(DRAWS, shares[:, None]).log_prob(hits).exp()  # [levels, hits]
+    return float((shares * (law @ _log_loss(hits, DRAWS, levels))).sum())
 
 
 def _half_mean_difference(values: Tensor) -> float:
@@ -419,8 +427,12 @@ def _losses(draws: Tensor, truth: Tensor, levels: int) -> Tensor:
     """[C] the score of each cell by draws [n, C]: CRPS of numbers, minus the log of the smoothed share of a level."""
     if not levels:
         return fair_crps(draws, truth)
-    shares = ((draws == truth).sum(0) + SMOOTHING) / (len(draws) + SMOOTHING * levels)
-    return -shares.double().log()
+    return _log_loss((draws == truth).sum(0), len(draws), levels)
+
+
+def _log_loss(hits: Tensor, n: int, levels: int) -> Tensor:
+    """Minus the log of the smoothed share of a level that `hits` of n draws have."""
+    return -((hits + SMOOTHING) / (n + SMOOTHING * levels)).double().log()
 
 
 def _covered(draws: Tensor, truth: Tensor) -> Tensor:
@@ -554,13 +566,17 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     work.reporter.say(
         f"{len(league.entries)} models were compared on {rows_scored:,} rows: score of hidden cells (1: what the "
         f"column alone would score; less is better), log-likelihood of held-out rows{ranges}. The arrow marks the "
-        "model that is fitted: of those that score about as well as the best the one with the fewest parameters"
+        "model that is fitted: of those that score about as well as the best, and have nothing else against them, the "
+        "one with the fewest parameters"
     )
     for line in league.lines():
         work.reporter.say(line)
-    if min(float(scores.cells.mean()) for _, scores in league.entries) >= 1:
+    best = min((scores.cells for _, scores in league.entries), key=lambda cells: float(cells.mean()))
+    mean, noise = float(best.mean()), float(best.std()) / len(best) ** 0.5
+    if mean >= 1:
         work.reporter.warn(
-            "no model fills hidden cells better than each column alone would: they say little of each other"
+            f"no model is seen to fill hidden cells better than each column alone would (best score {mean:.2f}, "
+            f"standard error {noise:.2f}): columns say little of each other, or too little for so few rows"
         )
     winner = league.entries[league.winner][0]
     members = average(league, len(used))
