@@ -158,7 +158,7 @@ def main() -> None:
             print(f"  {stage:<12}{s:7.4f}{f / 1e9:9.3f}{b / 1e9:9.3f}{f / s / flops:16.2f}{b / s / rate:15.2f}")
         used: dict[str, tuple[speed.Step, int]] = {}
         if name in speed.FLOWS:
-            used = {"filling": speed.filling(work, 100, "off", device)} | speed.estimates(work, device)
+            used = {"filling": speed.filling(work, 100, "off", device)} | speed.estimates(work, "off", device)
         for stage, (run, _) in used.items():
             counted = Count()
             with counted:

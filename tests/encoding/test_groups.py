@@ -82,6 +82,13 @@ def test_numbers_that_work_like_names_are_said(groups: int, rows: int) -> None:
     assert not said_of(table(nummer=1001 + group, x=x, y=x[::-1].copy()))
 
 
+def test_less_evidence_is_enough_of_groups_whose_rows_follow_each_other() -> None:
+    group, y = clinics(40, 5, 0.2, seed=8)  # p = 0.009
+    mixed = np.random.default_rng(0).permutation(len(y))
+    assert "work like names" in said_of(table(number=group, y=y))[0]
+    assert not said_of(table(number=group[mixed], y=y[mixed]))
+
+
 def test_quantities_are_not_taken_for_names() -> None:
     """Whole numbers that decide another column along a curve, evenly and unevenly spread, with many rows for each."""
     for seed in range(12):

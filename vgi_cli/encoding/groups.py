@@ -32,8 +32,9 @@ LOOKED_AT, COMPARED = 100_000, 50
 """Rows, evenly spread, and columns in which it is looked whether groups are alike."""
 FEWEST_GROUPS = 10
 """Of whole numbers, which are compared with their neighbours."""
-CHANCE, CHANCE_EVEN = 1e-7, 1e-3
-"""Probability that some column shows groups that are alike where none are; of groups of nearly one size."""
+CHANCE, CHANCE_EVEN, CHANCE_BLOCKS = 1e-7, 1e-3, 0.05
+"""Probability that some column shows groups that are alike where none are; of groups of nearly one size; of groups of
+one size whose rows follow each other, as hardly a quantity has them."""
 JUMBLED = 0.6
 """Least ratio of von Neumann of the sizes of groups of different sizes; those of a quantity change little by little."""
 MOST_MISSING = 0.1
@@ -100,7 +101,7 @@ def _carried(table: Table, schema: Schema) -> Iterator[tuple[str, str]]:
         if len(counts) < FEWEST_ROWS or SO_MANY * len(counts) > counts.sum():
             continue
         even = counts.std() <= UNEVEN * counts.mean()
-        found = alike(table, schema, column.name, places, CHANCE_EVEN if even else CHANCE)
+        found = alike(table, schema, column.name, places, _chance(places, counts))
         if found is None and not (even and counts.mean() >= SO_ALIKE):
             continue
         groups = f"names {len(counts):,} groups of {counts.mean():.3g} rows each on average"
@@ -136,7 +137,7 @@ def _numbered(table: Table, schema: Schema, said: Collection[str]) -> Iterator[t
         even = counts.std() <= UNEVEN * counts.mean()
         if not even and von_neumann(np.log(counts)) < JUMBLED:
             continue
-        found = alike(table, schema, column.name, places, CHANCE_EVEN if even else CHANCE)
+        found = alike(table, schema, column.name, places, _chance(places, counts))
         models = f"`{kind_flag(column.name, 'categorical')}` models what rows of one have in common"
         flag = models if len(distinct) <= MOST_NAMED else f"`{typed('--id', column.name)}` carries it"
         quantity = f"column '{column.name}' is modelled as a quantity, but"
@@ -145,6 +146,14 @@ def _numbered(table: Table, schema: Schema, said: Collection[str]) -> Iterator[t
             yield column.name, Alarm(f"{quantity} its numbers work like names: {likeness}: {flag}")
         elif NAME.fullmatch(column.name) is not None:
             yield column.name, f"{quantity} its name is one of groups of rows: {flag}"
+
+
+def _chance(places: Places, counts: Places) -> float:
+    """How little probable likeness by chance must be, for groups of rows places [N] of such sizes."""
+    if counts.std() > UNEVEN * counts.mean():
+        return CHANCE
+    blocks = 1 + np.count_nonzero(np.diff(places))
+    return CHANCE_BLOCKS if counts.std() == 0 and blocks == len(counts) else CHANCE_EVEN
 
 
 def _likeness(found: Alike) -> str:
