@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 import vgi_cli
-from vgi_cli.encoding.groups import repeated
+from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.reader import read_table
 
@@ -71,7 +71,7 @@ def difference(whole: pd.DataFrame, holey: pd.DataFrame, kind: str, seed: int) -
         filled = vgi_cli.impute(run, m=DRAWS)
         table = read_table([str(folder / "t.csv")])
         kinds = {"group": "categorical"} if asked else {}
-        said = bool(repeated(table, infer_schema(table, kinds=kinds)[0], kinds))
+        said = bool(repeated(Ranked(table, infer_schema(table, kinds=kinds)[0], kinds)))
     return np.mean([estimates(one.assign(group=whole.group)) for one in filled], 0) - estimates(whole), said
 
 

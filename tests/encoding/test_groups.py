@@ -12,7 +12,7 @@ import pytest
 
 from tests.table.helpers import from_text
 from vgi_cli.columns.wording import Alarm
-from vgi_cli.encoding.groups import Alike, alike, repeated, von_neumann
+from vgi_cli.encoding.groups import Alike, Ranked, alike, analyses, repeated, von_neumann
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.base import Table
 from vgi_cli.table.reader import read_table
@@ -24,7 +24,7 @@ def table(**columns: Sequence[object] | np.ndarray) -> Table:
 
 def said_of(table: Table, **asked: object) -> list[str]:
     schema, notes = infer_schema(table, **asked)  # type: ignore[arg-type]
-    lines = repeated(table, schema, asked.get("kinds", ()))  # type: ignore[arg-type]
+    lines = repeated(Ranked(table, schema, asked.get("kinds", ())))  # type: ignore[arg-type]
     assert set(lines) <= set(notes)
     return lines
 
@@ -99,6 +99,42 @@ def test_quantities_are_not_taken_for_names() -> None:
         assert not said_of(table(age=even, visits=count, y=curve)), seed
 
 
+def test_few_whole_numbers_that_work_like_codes_are_said() -> None:
+    rng = np.random.default_rng(0)
+    region, noise = rng.integers(1, 6, 300), rng.normal(size=300)
+    effect = np.array([0.0, 0.0, 1.5, -1.5, 0.0, 1.5])[region]
+    line = (
+        "column 'region' is modelled as a quantity, but its numbers work like codes: the means of 'y' by them follow "
+        "no curve: `--column region=categorical` models levels without an order"
+    )
+    for y in (effect + noise, (effect + noise > 0).astype(int)):
+        of = table(region=region, y=y, x=rng.normal(size=300))
+        assert said_of(of) == [line] and isinstance(said_of(of)[0], Alarm)
+        assert not any("scale" in note for note in infer_schema(of)[1])
+        assert not said_of(of, kinds={"region": "integer"})
+    for y in (region + noise, (region - 3) ** 2 + noise, np.exp(region / 2) + noise, noise):
+        of = table(region=region, y=y)
+        assert not said_of(of) and any("as suits a scale" in note for note in infer_schema(of)[1])
+
+
+def test_what_a_parabola_leaves_is_the_test_of_lack_of_fit() -> None:
+    """An F test of two linear models, as by regression on indicators and on a parabola."""
+    from scipy.stats import f as fisher
+
+    rng = np.random.default_rng(3)
+    group, y = rng.integers(0, 6, 200), rng.normal(size=200)
+    y += np.array([0.0, 0.6, -0.5, 0.2, 0.9, 0.0])[group]
+    of = table(a=[f"s{i}" for i in group], y=y)
+    [found] = analyses(Ranked(of, infer_schema(of)[0]), "a", group)
+    ranks = pd.Series(y).round(4).rank(method="min") - 1
+    one_hot, curve = np.eye(6)[group], np.vander(group, 3)
+    full, less = (np.square(ranks - m @ np.linalg.lstsq(m, ranks, rcond=None)[0]).sum() for m in (one_hot, curve))
+    off, share, p = found.off_curve()
+    between = np.square(ranks - ranks.mean()).sum()
+    assert share == pytest.approx((less - full) / between) and off == pytest.approx((less - full) / (between - full))
+    assert p == pytest.approx(fisher.sf((less - full) / 3 / (full / 194), 3, 194))
+
+
 def test_names_of_groups_are_said_without_evidence() -> None:
     rng = np.random.default_rng(0)
     patient, y = np.repeat(np.arange(20), 4), rng.normal(size=80)
@@ -119,15 +155,15 @@ def test_the_analysis_of_variance_is_that_of_scipy() -> None:
     group, y = clinics(12, 9, 0.3, seed=5)
     of = table(a=[f"s{i}" for i in group], y=y)
     schema = infer_schema(of)[0]
-    found = alike(of, schema, "a", group.astype(np.int64), 1.0)
+    found = alike(Ranked(of, schema), "a", group.astype(np.int64), 1.0)
     ranks = rankdata(y)
     expected = f_oneway(*(ranks[group == i] for i in range(12)))
     assert isinstance(found, Alike) and found.name == "y"
     assert found.ratio == pytest.approx(expected.statistic)
     assert found.icc == pytest.approx((expected.statistic - 1) / (expected.statistic - 1 + 9))
-    assert alike(of, schema, "a", group.astype(np.int64), float(expected.pvalue) * 0.99) is None
-    assert alike(of, schema, "a", group.astype(np.int64), float(expected.pvalue) * 1.01) is not None
-    assert alike(of, schema, "a", np.arange(len(y)), 1.0) is None  # no row shares a group
+    assert alike(Ranked(of, schema), "a", group.astype(np.int64), float(expected.pvalue) * 0.99) is None
+    assert alike(Ranked(of, schema), "a", group.astype(np.int64), float(expected.pvalue) * 1.01) is not None
+    assert alike(Ranked(of, schema), "a", np.arange(len(y)), 1.0) is None  # no row shares a group
 
 
 def test_von_neumanns_ratio() -> None:

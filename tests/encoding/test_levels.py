@@ -135,8 +135,8 @@ def test_levels_that_may_mean_missing_are_named() -> None:
 
 def test_scales_are_suggested() -> None:
     line = (
-        "column 'x' of few whole numbers is modelled as a quantity: `--column x=ordinal` if it is a scale, "
-        "`--column x=categorical` if it holds codes"
+        "column 'x' of few whole numbers is modelled as a quantity, as suits a scale of even steps: "
+        "`--column x=ordinal` if the steps are uneven, `--column x=categorical` if it holds codes"
     )
     assert line in inferred([1, 2, 3, 4, 5] * 8)[1]
     assert not any("scale" in note for note in inferred([1, 2, 3, 4, 5] * 8, kinds={"x": "integer"})[1])

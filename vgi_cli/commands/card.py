@@ -14,7 +14,7 @@ from typing import Any
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import in_markdown
 from vgi_cli.commands.holdout import in_words
-from vgi_cli.encoding.groups import repeated
+from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.kinds import Taken, kinds_of
 from vgi_cli.fitting.averaging import averaged
 from vgi_cli.registry import names as registry
@@ -232,7 +232,7 @@ class Card:
             )
         if record.method is not None:
             yield self._uncertainty()
-        for line in repeated(self.table, self._schema, self.recipe.table.columns):
+        for line in repeated(Ranked(self.table, self._schema, self.recipe.table.columns)):
             yield f"{line[:1].upper()}{line[1:]}."
         if record.time_limit.get("ended_early"):
             yield f"A time limit ended early: {', '.join(record.time_limit['ended_early'])}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -28,10 +29,17 @@ SO_MANY = 2
 SO_ALIKE, UNEVEN = 3.0, 0.3
 """Rows of a group, on average, from which on a text that is carried may name groups, and the standard deviation of
 their sizes as a share of the mean up to which it does, whether or not these are alike in anything."""
-LOOKED_AT, COMPARED = 100_000, 50
-"""Rows, evenly spread, and columns in which it is looked whether groups are alike."""
+LOOKED_AT, COMPARED = 50_000, 50
+"""Rows, and columns, in which it is looked whether groups are alike; so many columns may name some."""
+RANKED = 20_000
+"""Cells, every so many, among which a cell has its rank."""
+MANY_GROUPS = 1_000
+"""Of so many groups some with all their rows are looked at, of fewer evenly spread rows."""
 FEWEST_GROUPS = 10
-"""Of whole numbers, which are compared with their neighbours."""
+"""Of whole numbers, which are compared with their neighbours; fewer with a curve."""
+FEWEST_CODES, OFF_CURVE, OF_ALL, CHANCE_CODES = 4, 0.3, 0.05, 1e-5
+"""Least number of values that may be codes; what a parabola leaves of the variance between their means, at least, as a
+share of it and of the whole variance; and the probability of that where there is such a curve, in some column."""
 CHANCE, CHANCE_EVEN, CHANCE_BLOCKS = 1e-7, 1e-3, 0.05
 """Probability that some column shows groups that are alike where none are; of groups of nearly one size; of groups of
 one size whose rows follow each other, as hardly a quantity has them."""
@@ -51,45 +59,144 @@ Places = npt.NDArray[np.int64]
 
 
 class Alike(NamedTuple):
-    """In which column the rows of a group are most alike.
+    """How alike the rows of a group are in a column: an analysis of variance of its ranks, one way.
 
-    name   of that column
-    icc    intraclass correlation: the share of its variance that lies between groups
-    ratio  F of the analysis of variance
-    means  [G] of the groups
+    name     of the column
+    means    [G] of the groups, NaN without a row
+    counts   [G] their rows
+    between  sum of squares between groups
+    error    mean square within them
     """
 
     name: str
-    icc: float
-    ratio: float
     means: Floats
+    counts: Places
+    between: float
+    error: float
+
+    @property
+    def free(self) -> tuple[int, int]:
+        """Degrees of freedom between groups and within."""
+        groups = int((self.counts > 0).sum())
+        return groups - 1, int(self.counts.sum()) - groups
+
+    @property
+    def ratio(self) -> float:
+        """F."""
+        return self.between / self.free[0] / self.error
+
+    @property
+    def p(self) -> float:
+        """The probability of such an F, or a larger one, without groups."""
+        return _tail(*self.free, self.ratio)
+
+    @property
+    def icc(self) -> float:
+        """Intraclass correlation: the share of the variance that lies between groups."""
+        n = self.counts.sum()
+        size = (n - np.square(self.counts).sum() / n) / self.free[0]
+        return float((self.ratio - 1) / (self.ratio - 1 + size))
+
+    def off_curve(self) -> tuple[float, float, float]:
+        """What a parabola along the numbers of groups leaves of the variance between them: as a share of it, and of the
+        whole variance; and the probability of that, or more, where their means follow one."""
+        used = self.counts > 0
+        between, within = self.free
+        if between <= 2 or not self.between > 0:
+            return 0.0, 0.0, 1.0
+        weight = np.sqrt(self.counts[used])
+        curve = np.vander(np.linspace(-1.0, 1.0, len(used))[used], 3) * weight[:, None]
+        y = self.means[used] * weight
+        left = float(np.square(y - curve @ np.linalg.lstsq(curve, y, rcond=None)[0]).sum())
+        whole = self.between + within * self.error
+        return left / self.between, left / whole, _tail(between - 2, within, left / (between - 2) / self.error)
 
 
-def repeated(table: Table, schema: Schema, said: Collection[str] = ()) -> list[str]:
-    """A line where rows share their ids or the names of their groups. `said`: columns whose kind the user named."""
+def _tail(between: int, within: int, ratio: float) -> float:
+    """The probability of such a ratio of mean squares, or a larger one, by chance."""
+    from scipy.special import fdtrc  # takes a while to import
+
+    return float(fdtrc(between, within, ratio))
+
+
+def repeated(ranked: Ranked) -> list[str]:
+    """A line where rows share their ids or the names of their groups, and where whole numbers work like names or
+    codes."""
+    table, schema = ranked.table, ranked.schema
     if not FEWEST_ROWS <= table.N <= MOST_ROWS:
         return []
-    lines = [(name, line) for name, line in _numbered(table, schema, said)]
+    numbered = [*_numbered(ranked), *ranked.coded.items()]
     if not schema.ids:
-        return folded([*_carried(table, schema), *lines])
+        return folded([*_carried(ranked), *numbered])
     ids = [table.column(name) for name in schema.ids if name in table.names]
+    lines = []
     if ids and all(cells.levelled for cells in ids):
         keys = len(np.unique(np.stack([cells.distinct[1] for cells in ids], 1), axis=0))
         if SO_MANY * keys <= table.N:
-            lines.append(
-                (
-                    schema.ids[0],
-                    f"{table.N:,} rows have {keys:,} different values of {named('column', schema.ids)} (--id): what "
-                    "rows of one have in common is not modelled, each is filled as if by itself; a table with one row "
-                    "for each and its cells side by side keeps it",
-                )
+            line = (
+                f"{table.N:,} rows have {keys:,} different values of {named('column', schema.ids)} (--id): what rows "
+                "of one have in common is not modelled, each is filled as if by itself; a table with one row for each "
+                "and its cells side by side keeps it"
             )
-    return folded(lines)
+            lines.append((schema.ids[0], line))
+    return folded([*lines, *numbered])
 
 
-def _carried(table: Table, schema: Schema) -> Iterator[tuple[str, str]]:
+class Ranked:
+    """A table whose columns of numbers and truth values are compared by the ranks of their cells: one far value must
+    not decide. `said`: columns whose kind the user named."""
+
+    def __init__(self, table: Table, schema: Schema, said: Collection[str] = ()) -> None:
+        self.table, self.schema, self._said = table, schema, said
+
+    @cached_property
+    def columns(self) -> list[tuple[str, Floats]]:
+        """Name and ranks [N], from 0 to 1, NaN of a missing cell, of the first columns."""
+        out = []
+        for column in [c for c in self.schema.encoded if isinstance(c, Number) or _two(c)][: COMPARED + 1]:
+            values = column.codes(self.table.column(column.name))
+            seen = values[np.isfinite(values)]
+            some = np.sort(seen[:: len(seen) // RANKED + 1])
+            ranks = np.searchsorted(some, values) / max(len(some), 1)
+            out.append((column.name, np.where(np.isfinite(values), ranks, np.nan)))
+        return out
+
+    @cached_property
+    def coded(self) -> dict[str, str]:
+        """A line of each column of few whole numbers that is modelled as a quantity and works like codes: the means of
+        another column by them follow no curve."""
+        lines: dict[str, str] = {}
+        if not FEWEST_ROWS <= self.table.N <= MOST_ROWS:
+            return lines
+        for column, places, distinct in self.whole_numbers():
+            found = like_codes(self, column.name, places) if len(distinct) < FEWEST_GROUPS else None
+            if found is not None:
+                line = f"the means of '{found.name}' by them follow no curve"
+                flag = f"`{kind_flag(column.name, 'categorical')}` models levels without an order"
+                what = f"column '{column.name}' is modelled as a quantity, but its numbers work like codes"
+                lines[column.name] = Alarm(f"{what}: {line}: {flag}")
+        return lines
+
+    def whole_numbers(self) -> Iterator[tuple[Number, Places, Floats]]:
+        """Columns of whole numbers that may be names: with the number of the value of each row [N], -1 where it has
+        none, and the values in order."""
+        numbers = [c for c in self.schema.encoded if isinstance(c, Number) and c.whole and c.notation is None]
+        for column in [c for c in numbers if c.name not in self._said][:COMPARED]:
+            values = column.codes(self.table.column(column.name))
+            seen = ~np.isnan(values)
+            if not seen.any() or values[seen].min() < 0:
+                continue
+            distinct, place = np.unique(values[seen], return_inverse=True)
+            if FEWEST_CODES <= len(distinct) <= seen.sum() / SO_MANY:
+                places = np.full(len(values), -1, np.int64)
+                places[seen] = place
+                yield column, places, distinct
+
+
+def _carried(ranked: Ranked) -> Iterator[tuple[str, str]]:
     """Texts that are carried and name groups of rows that are alike, or of nearly one size."""
-    for column in schema.columns:
+    table = ranked.table
+    for column in ranked.schema.columns:
         if not isinstance(column, Carried) or column.role != "data" or column.name not in table.names:
             continue
         cells = table.column(column.name)
@@ -101,7 +208,7 @@ def _carried(table: Table, schema: Schema) -> Iterator[tuple[str, str]]:
         if len(counts) < FEWEST_ROWS or SO_MANY * len(counts) > counts.sum():
             continue
         even = counts.std() <= UNEVEN * counts.mean()
-        found = alike(table, schema, column.name, places, _chance(places, counts))
+        found = alike(ranked, column.name, places, _chance(places, counts))
         if found is None and not (even and counts.mean() >= SO_ALIKE):
             continue
         groups = f"names {len(counts):,} groups of {counts.mean():.3g} rows each on average"
@@ -118,26 +225,17 @@ def _carried(table: Table, schema: Schema) -> Iterator[tuple[str, str]]:
         yield column.name, Alarm(line) if found is not None else line
 
 
-def _numbered(table: Table, schema: Schema, said: Collection[str]) -> Iterator[tuple[str, str]]:
+def _numbered(ranked: Ranked) -> Iterator[tuple[str, str]]:
     """Whole numbers that are modelled as quantities and work like names, since rows with the same number are alike in
     some column and rows with neighbouring numbers are not, or have a name of groups."""
-    for column in schema.encoded:
-        if not isinstance(column, Number) or not column.whole or column.name in said or column.notation is not None:
+    for column, places, distinct in ranked.whole_numbers():
+        if len(distinct) < FEWEST_GROUPS or (places < 0).mean() > MOST_MISSING:
             continue
-        values = column.codes(table.column(column.name))
-        seen = ~np.isnan(values)
-        if (~seen).mean() > MOST_MISSING or not seen.any() or values[seen].min() < 0:
-            continue
-        distinct, place = np.unique(values[seen], return_inverse=True)
-        if not FEWEST_GROUPS <= len(distinct) <= seen.sum() / SO_MANY:
-            continue
-        places = np.full(len(values), -1, np.int64)
-        places[seen] = place
-        counts = np.bincount(place)
+        counts = np.bincount(places[places >= 0])
         even = counts.std() <= UNEVEN * counts.mean()
         if not even and von_neumann(np.log(counts)) < JUMBLED:
             continue
-        found = alike(table, schema, column.name, places, _chance(places, counts))
+        found = alike(ranked, column.name, places, _chance(places, counts))
         models = f"`{kind_flag(column.name, 'categorical')}` models what rows of one have in common"
         flag = models if len(distinct) <= MOST_NAMED else f"`{typed('--id', column.name)}` carries it"
         quantity = f"column '{column.name}' is modelled as a quantity, but"
@@ -163,7 +261,7 @@ def _likeness(found: Alike) -> str:
 def _unordered(found: Alike) -> bool:
     """Whether the means of neighbouring groups differ as those of any two do: von Neumann's ratio is nearer to 1 than
     to what it is where they follow a smooth curve, next to the share of chance in them, 1 / F."""
-    means = found.means[np.isfinite(found.means)]
+    means = found.means[found.counts > 1]
     return len(means) >= FEWEST_GROUPS and von_neumann(means) > 0.5 * (1 + 1 / found.ratio)
 
 
@@ -174,39 +272,47 @@ def von_neumann(values: Floats) -> float:
     return float(np.square(np.diff(values)).mean() / (2 * variance)) if variance > 0 else 0.0
 
 
-def alike(table: Table, schema: Schema, by: str, places: Places, chance: float) -> Alike | None:
+def alike(ranked: Ranked, by: str, places: Places, chance: float) -> Alike | None:
     """The column of numbers or truth values in which rows of the same group, by its number places [N] (-1: of none),
-    are most alike by a one-way analysis of variance of its ranks; None where, in no column, they are more alike than
-    with the probability `chance` if there were no groups."""
-    from scipy.special import fdtrc  # takes a while to import
+    are most alike; None where, in no column, they are more alike than with the probability `chance` without groups."""
+    found = analyses(ranked, by, places)
+    able = [one for one in found if one.p * len(found) <= chance]
+    return max(able, key=lambda one: one.ratio, default=None)
 
-    rows = np.linspace(0, table.N - 1, min(table.N, LOOKED_AT)).astype(np.int64)
-    best: Alike | None = None
-    columns = [c for c in schema.encoded if c.name != by and (isinstance(c, Number) or _two(c))][:COMPARED]
-    for column in columns:
-        values = column.codes(table.column(column.name))[rows]
-        groups = places[rows]
-        seen = np.isfinite(values) & (groups >= 0)
-        x, at = values[seen], groups[seen]
-        x = np.searchsorted(np.sort(x), x) / max(len(x), 1)  # ranks: one far value must not decide
-        count = np.bincount(at)
-        used = count > 0
-        G, n = int(used.sum()), len(x)
-        if G < 2 or n < 2 * G:
+
+def like_codes(ranked: Ranked, by: str, places: Places) -> Alike | None:
+    """The column whose means by the values of another one are farthest from a curve; None where none are far."""
+    found = [(one, *one.off_curve()) for one in analyses(ranked, by, places)]
+    able = [(share, one) for one, off, share, p in found if p * len(found) <= CHANCE_CODES and off > OFF_CURVE]
+    share, one = max(able, key=lambda pair: pair[0], default=(0.0, None))
+    return one if share > OF_ALL else None
+
+
+def analyses(ranked: Ranked, by: str, places: Places) -> list[Alike]:
+    """Of all columns but `by`, where rows of a group do not hold the same value all over: that is a relation."""
+    N, G = len(places), int(places.max()) + 1
+    rows: Places | slice = slice(None)
+    if N > LOOKED_AT and G >= MANY_GROUPS:
+        rows = np.flatnonzero(places < G * LOOKED_AT // N)
+    elif N > LOOKED_AT:
+        rows = np.linspace(0, N - 1, LOOKED_AT).astype(np.int64)
+    groups, out = places[rows], []
+    for name, ranks in ranked.columns:
+        if name == by:
             continue
-        total = np.bincount(at, x)
-        means = np.divide(total, count, out=np.full(len(count), np.nan), where=used)
-        between = float((count[used] * np.square(means[used] - x.mean())).sum())
+        x = ranks[rows]
+        seen = np.isfinite(x) & (groups >= 0)
+        x, at = x[seen], groups[seen]
+        counts = np.bincount(at, minlength=G)
+        used = counts > 0
+        if used.sum() < 2 or len(x) < SO_MANY * used.sum():
+            continue
+        means = np.divide(np.bincount(at, x, minlength=G), counts, out=np.full(G, np.nan), where=used)
         within = float(np.square(x - means[at]).sum())
-        if not within > 0:
-            continue  # decided by the group: that is a relation, and no likeness
-        ratio = between / (G - 1) / (within / (n - G))
-        if fdtrc(G - 1, n - G, ratio) * len(columns) > chance or (best is not None and ratio <= best.ratio):
-            continue
-        size = (n - np.square(count).sum() / n) / (G - 1)
-        several = np.where(count > 1, means, np.nan)
-        best = Alike(column.name, (ratio - 1) / (ratio - 1 + size), ratio, several)
-    return best
+        if within > 0:
+            between = float((counts[used] * np.square(means[used] - x.mean())).sum())
+            out.append(Alike(name, means, counts, between, within / (len(x) - int(used.sum()))))
+    return out
 
 
 def _two(column: object) -> bool:

@@ -31,7 +31,7 @@ from vgi_cli.columns.wording import (
     named,
     typed,
 )
-from vgi_cli.encoding.groups import repeated
+from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.skips import skipped
 from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, scales_of_words, spelled_alike
 from vgi_cli.encoding.texts import text_doubts, thousands
@@ -73,14 +73,16 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
     unnamed = [column for column in schema.columns if column.role == "data" and column.name not in said]
     doubts = thousands(table, unnamed) + text_doubts(table, unnamed)
     doubts += missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
-    doubts += _scales(table, unnamed) + scales_of_words(unnamed) + _unordered(table, unnamed)
+    ranked = Ranked(table, schema, said)
+    scales = _scales(table, [column for column in unnamed if column.name not in ranked.coded])
+    doubts += scales + scales_of_words(unnamed) + _unordered(table, unnamed)
     keys = _counters(table, schema, said) + _keys(table, schema, said) + _codes(table, schema, said)
     keys += _dates(table, schema, said) + _inexact(table, schema)
     return (
         doubts
         + totals(table, schema)
         + keys
-        + repeated(table, schema, said)
+        + repeated(ranked)
         + _ticked(table, schema)
         + _scarce(table, schema)
         + _skipped(table, schema)
@@ -99,13 +101,12 @@ def _scales(table: Table, columns: Sequence[Column]) -> list[str]:
                 names.append(column.name)
     if not names:
         return []
-    are_scales = "is a scale" if len(names) == 1 else "are scales"
-    flag = f"`{kind_flag(names[0], 'ordinal')}`"
-    what = f"{named('column', names)} of few whole numbers {are(names)} modelled as "
-    quantities = "a quantity" if len(names) == 1 else "quantities"
-    it, codes = ("it", "holds codes") if len(names) == 1 else ("they", "hold codes")
-    other = f"`{kind_flag(names[0], 'categorical')}`"
-    return [f"{what}{quantities}: {flag} if {it} {are_scales}, {other} if {it} {codes}"]
+    one = len(names) == 1
+    quantities = "a quantity, as suits a scale" if one else "quantities, as suits scales"
+    what = f"{named('column', names)} of few whole numbers {are(names)} modelled as {quantities} of even steps"
+    uneven = f"`{kind_flag(names[0], 'ordinal')}` if the steps are uneven"
+    codes = f"`{kind_flag(names[0], 'categorical')}` if {'it holds' if one else 'they hold'} codes"
+    return [f"{what}: {uneven}, {codes}"]
 
 
 def _unordered(table: Table, columns: Sequence[Column]) -> list[str]:

@@ -27,7 +27,7 @@ from vgi_cli.commands.report.tracing import Traced, traced
 from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
 from vgi_cli.commands.samplers import parameter_uncertainty
 from vgi_cli.encoding.encoder import log_scale
-from vgi_cli.encoding.groups import repeated
+from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.missingness import missingness
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
@@ -213,7 +213,7 @@ def _without_draws(run: RunFolder, looked: Looked) -> tuple[Numbers, Pictures]:
 def _caveats(looked: Looked) -> list[str]:
     """What was said of the fit that whoever reads the report of it should know."""
     record, schema = looked.fitted.run.record, looked.fitted.schema
-    found = repeated(looked.table, schema, looked.fitted.recipe.table.columns)
+    found = repeated(Ranked(looked.table, schema, looked.fitted.recipe.table.columns))
     if record.bootstrap and record.bootstrap_unsettled:
         few = f"{record.bootstrap_unsettled} of {record.bootstrap} bootstrap refits had not settled"
         found.append(f"{few}: standard errors from the imputations may be a little too small")
