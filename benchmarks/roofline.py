@@ -156,6 +156,9 @@ def main() -> None:
         for stage in ("Gibbs", "objective", "backward", "optimiser", "data"):
             s, f, b = (value[stage] / args.steps for value in (spent, count.flops, count.bytes))
             print(f"  {stage:<12}{s:7.4f}{f / 1e9:9.3f}{b / 1e9:9.3f}{f / s / flops:16.2f}{b / s / rate:15.2f}")
+        if device.type == "cuda":
+            captured = vgi.run(speed.fit_state(work, table, "on", accept=args.accept))
+            print(f"  a kernel runs in {busy(captured, args.steps):.0%} of the wall time of captured steps")
         used: dict[str, tuple[speed.Step, int]] = {}
         if name in speed.FLOWS:
             used = {"filling": speed.filling(work, 100, "off", device)} | speed.estimates(work, "off", device)
@@ -165,9 +168,6 @@ def main() -> None:
                 run()
             s, f, b = best(run, device, 1), counted.flops["rest"], counted.bytes["rest"]
             print(f"  {stage:<12}{s:7.4f}{f / 1e9:9.3f}{b / 1e9:9.3f}{f / s / flops:16.2f}{b / s / rate:15.2f}")
-        if device.type == "cuda":
-            captured = vgi.run(speed.fit_state(work, table, "on", accept=args.accept))
-            print(f"  a kernel runs in {busy(captured, args.steps):.0%} of the wall time of captured steps")
 
 
 if __name__ == "__main__":
