@@ -108,6 +108,9 @@ def test_a_sampler_without_its_trees_is_refused(tmp_path: Path, run: vgi_cli.Run
     with pytest.raises(UsageError, match=r"sampler 'trees': run '.*plain' holds no trees") as error:
         plain.impute(m=2, sampler="trees")
     assert error.value.hint == "use --sampler exact"
+    with pytest.raises(UsageError, match="sampler 'metropolis' needs") as error:
+        plain.impute(m=2, sampler="metropolis")
+    assert error.value.hint == "this run can use --sampler exact"  # it holds no trees and no imputations
     with pytest.raises(UsageError, match="--sampler trees needs the bootstrap refits"):
         run.impute(m=2, sampler="trees", uncertainty="none")
     assert share_right(run.impute(m=2, uncertainty="none")) < 0.65  # `auto` is exact then

@@ -324,6 +324,19 @@ def test_every_batch_has_its_share_and_an_epoch_every_row():
     assert isinstance(state.chains, Chains)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_batch_is_without_a_row(size: int) -> None:
+    """Of single rows a batch has an incomplete row or a complete one at least."""
+    config = VgiConfig(**SMALL, optim=QUICK | {"batch_size": size})
+    state = vgi.METHOD.init(Gaussian(3), toy(41), config, torch.Generator().manual_seed(0))
+    seen = []
+    for position in range(state.batches):
+        state.position = position
+        seen.append(len(state.batch().x))
+    assert min(seen) > 0 and sum(state.batch().weight.isfinite()) > 0
+    assert len(state.incomplete) and len(state.complete)
+
+
 def test_an_average_starts_anew_when_more_epochs_are_asked_for():
     begun = fit(toy())
     before = begun.averaged

@@ -110,7 +110,9 @@ def make_imputer(
         maps = [fitted.recoders.get(str(one.table.transform)) for one in recipes(fitted.recipe, range(len(models)))]
         work.reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
     else:
-        if not traits.stored or fitted.recipe.method.entry.traits.likelihood:
+        imputer = fitted.recipe.method.settings.get("imputer")
+        improper = imputer is not None and not registry.COMPLETERS[imputer].traits.proper
+        if not traits.stored or fitted.recipe.method.entry.traits.likelihood or improper:
             several = request.point is None and request.m != 1
             tell = work.reporter.warn if several and request.uncertainty != "none" else work.reporter.say
             tell(NOT_INCLUDED)

@@ -414,6 +414,7 @@ LOW_ACCEPTANCE = 0.2
 LONG_MEMORY = 0.3
 MANY_EXTENDED = 0.5
 MANY_APART = 0.1
+LONGER = "a longer fit helps, unless the model has learnt its rows by heart (`vgi evaluate` of other rows tells)"
 
 
 def remarks(diagnostics: Mapping[str, object]) -> list[str]:
@@ -426,13 +427,13 @@ def remarks(diagnostics: Mapping[str, object]) -> list[str]:
             worst = min(low, key=lambda name: low[name])
             out.append(
                 f"fills of {len(low)} column{'s' * (len(low) != 1)} rarely move away from where they start (worst: "
-                f"'{worst}', {low[worst]:.0%} of the proposals are accepted): a longer fit helps"
+                f"'{worst}', {low[worst]:.0%} of the proposals are accepted): {LONGER}"
             )
     memory = diagnostics.get("memory")
     if isinstance(memory, float) and memory > LONG_MEMORY:
         out.append(
             f"draws may still depend on where their chains started (correlation {memory:.2f} between their states at "
-            "half-time and at the end): a longer fit helps"
+            f"half-time and at the end): {LONGER}"
         )
     apart = diagnostics.get("apart_by_holes")
     if isinstance(apart, Mapping):
@@ -442,7 +443,7 @@ def remarks(diagnostics: Mapping[str, object]) -> list[str]:
             out.append(
                 f"chains of rows with {min(far)} or more holes do not forget where they start: of pairs with the same "
                 f"random numbers {far[worst]:.0%} stay apart ({worst} holes); fills there may miss values that go "
-                "together: a longer fit helps"
+                f"together: {LONGER}"
             )
     extended = diagnostics.get("extended")
     if isinstance(extended, float) and extended > MANY_EXTENDED:

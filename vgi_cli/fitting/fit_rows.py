@@ -52,6 +52,7 @@ from vgi_cli.fitting.refits import (
 )
 from vgi_cli.fitting.rows import Rows, held_out, training_rows
 from vgi_cli.fitting.sharing import shared_by
+from vgi_cli.fitting.together import in_words, lost
 from vgi_cli.fitting.validation import make_validator
 from vgi_cli.layout import Layout
 from vgi_cli.machine.device import default_threads, resolve_device, set_threads
@@ -170,7 +171,12 @@ def fit_rows(
     schemas = won.schemas if won is not None else averaged.new_schemas(recipe, rows)
     if rows.source is not None:
         averaging.recoders(rows.source.schema, schemas)  # refuses at once what cannot be
-    recipe = plateau.settled(settled_chains(recipe, train.table, said), train.table, said)
+    asked, recipe = recipe.epochs, plateau.settled(settled_chains(recipe, train.table, said), train.table, said)
+    if recipe.epochs != asked and recipe.value("optim.schedule") != "plateau":
+        work.reporter.warn(
+            f"{len(train.table.used)} rows are too few to hold any out: {recipe.epochs} epochs are made, after which "
+            f"'{recipe.model.name}' may have learnt too little, or its rows by heart; `--model mixture` is for so few"
+        )
     recipe, planned = pace.allowance(recipe, train, device, work.limit, said)
     recipe = _agreed(recipe, work.ranks)
     league = None if won is None else won.league
@@ -615,6 +621,10 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
         work.reporter.warn("stopped before training had done one epoch: do not use this run")
     if drive.validator is not None:
         work.reporter.say(_selection(drive, drive.validator))
+    if job.chains and outcome.epochs and isinstance(recipe.method_settings, AscentConfig):
+        without = lost(model, job.train.table)
+        if without is not None:
+            work.reporter.warn(in_words(without, job.train.table.layout.names))
     warning = recipe.method.algorithm.warning
     found = None if warning is None else warning(drive.state, run.last_metrics())
     if found is not None:

@@ -92,9 +92,15 @@ class Fitted:
         if self.empty:
             return "exact"
         levels = bool(self.layout.discrete)
-        chosen = registry.choose_sampler(name, self.recipe.model.name, self.recipe.method.named, levels=levels)
+        model, method = self.recipe.model.name, self.recipe.method.named
+        without = [
+            key
+            for key, entry in registry.SAMPLERS.items()
+            if (key == "trees" and not self.trees) or (entry.traits.stored and not self.held)
+        ]
+        chosen = registry.choose_sampler(name, model, method, levels=levels, without=without)
         if registry.SAMPLERS[chosen].traits.stored and not self.held:
-            other = registry.choose_sampler("auto", self.recipe.model.name, self.recipe.method.named, levels=levels)
+            other = registry.choose_sampler("auto", model, method, levels=levels)
             raise UsageError(
                 f"sampler '{chosen}': run '{self.run.name}' stores no imputations of its table",
                 f"use --sampler {other}",

@@ -5,8 +5,8 @@ few hundred steps. The rule: some rows are held out, and the others are fitted a
 growing number of epochs the held-out rows are scored by their observed-data log-likelihood under the mean of the
 parameters since the last score. Then all rows enter, and the learning rate falls to 0:
 
-- where PATIENCE scores in a row are not better than the best by GAIN, rows are what is short: the fit goes back to the
-  parameters after its first epoch, and the rate falls over as many epochs as were best;
+- where PATIENCE scores in a row, after LEAST steps, are not better than the best by GAIN, rows are what is short: the
+  fit goes back to the parameters after its first epoch, and the rate falls over as many epochs as were best;
 - where the planned epochs leave no room for more, time is what is short: the fit goes on from the best parameters.
 
 The rows held out take part in the statistics by which the columns are encoded, since they are fitted at last. Their
@@ -35,14 +35,19 @@ from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.settings.recipe import Recipe
 
 FEWEST = 50
-"""With fewer rows nothing can be held out."""
+"""With fewer rows nothing can be held out, ..."""
+FEW_EPOCHS, FEW_EPOCHS_LATENT = 15, 300
+"""... and a flow has so many epochs, beyond which it learns them by heart; so many a model with latents, which begins
+without a relation between columns."""
 LATENT_ROWS = 400
 """Of as many rows or more a model with latents is trained as long as planned, at a rate that falls from the beginning:
 it does not learn them by heart in that time, and what it still gains is too little a row for held-out rows to see, yet
 whole standard errors of what the imputations say (docs/research/benchmarks.md)."""
 HELD, MOST_HELD = 0.2, 500
 """Share of the rows that is held out, and their largest number."""
-PATIENCE, GAIN = 3, 0.03
+PATIENCE, GAIN, LEAST = 3, 0.03, 500
+"""Scores in a row that are not better than the best by so many nats a row, after so many steps at least: before, a
+model may not have begun to learn how columns go together, and where most cells are missing a score hardly shows it."""
 GROWTH = 1.25
 """Each score comes after so many times the epochs of the one before."""
 FALL = 0.3
@@ -55,8 +60,8 @@ BUDGET = Budget(particles=8, pilot=32, bundle=8, moves=48, samples=3000, simulat
 def settled(recipe: Recipe, table: TensorTable, said: Container[str]) -> Recipe:
     """The recipe with schedule `plateau` and its largest number of epochs, where nobody says how long to train, the
     model is flexible, the method one that climbs by Adam and lets itself be judged early, and the rows are enough (and
-    few, for a model with latents); else as it is. UsageError where somebody asks for that schedule, and the method or
-    the rows are not for it.
+    few, for a model with latents); with a few epochs where the rows are too few; else as it is. UsageError where
+    somebody asks for that schedule, and the method or the rows are not for it.
 
     said  keys of settings that somebody gave
     """
@@ -68,9 +73,12 @@ def settled(recipe: Recipe, table: TensorTable, said: Container[str]) -> Recipe:
         return recipe
     nobody_says = config.optim.schedule is None and recipe.epochs is None and recipe.val is None
     scored = bool({"density", "latent"} & entry.provides) and "marginal" not in entry.provides
-    rows = n >= FEWEST and ("latent" not in entry.provides or n < LATENT_ROWS)
-    if "optim.schedule" in said or not (nobody_says and config.piloted and scored and rows):
+    latent = "latent" in entry.provides
+    if "optim.schedule" in said or not (nobody_says and config.piloted and scored) or (latent and n >= LATENT_ROWS):
         return recipe
+    if n < FEWEST:
+        few = FEW_EPOCHS_LATENT if latent else FEW_EPOCHS
+        return recipe.replace(epochs=min(few, planned_epochs(config, n)))
     return recipe.with_optim(schedule="plateau").replace(epochs=math.ceil(SHARE * planned_epochs(config, n)))
 
 
@@ -131,7 +139,8 @@ class Plateau:
             self._best = state.snapshot()
             self._first = self._first or self._best
         else:
-            self.worse = PATIENCE if math.isnan(score) else self.worse + 1
+            late = state.epoch * state.batches >= LEAST
+            self.worse = PATIENCE if math.isnan(score) else self.worse + late
         if self.satisfied or state.epoch >= last:
             if not self._best:
                 raise FitError(

@@ -134,7 +134,8 @@ class LoopState(State):
         """These rows enter the steps."""
         self.incomplete, self.complete, self._order = incomplete, complete, []
         self.rows_per_epoch = len(incomplete) + len(complete)
-        self.batches = max(1, -(-self.rows_per_epoch // self.batch_size))
+        fullest = max(len(incomplete), len(complete))  # of more batches some would have no row
+        self.batches = max(1, min(-(-self.rows_per_epoch // self.batch_size), fullest))
 
     def divide(self, ranks: Ranks) -> None:
         """Keep the chains of a share of the rows, where several processes fit these rows; before the first step. A row

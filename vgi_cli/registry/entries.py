@@ -70,11 +70,13 @@ class CompleterTraits(NamedTuple):
 
     settings  the settings `method.*` that it takes, with its defaults; it refuses all others
     single    whether it gives one imputation only, the same in every run
+    proper    whether its imputations include the uncertainty of its own parameters
     package   the distribution that it needs and the module by which that is imported; None: nothing beside numpy
     """
 
     settings: Mapping[str, int | None]
     single: bool = False
+    proper: bool = False
     package: tuple[str, str] | None = None
 
 

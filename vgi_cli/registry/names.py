@@ -8,7 +8,7 @@ anything is read or loaded. The contract suites check each entry against what it
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from vgi_cli.errors import UsageError
 from vgi_cli.registry.entries import CompleterTraits, Entry, ExtensionPoint, MethodTraits, ModelTraits, SamplerTraits
@@ -262,7 +262,7 @@ COMPLETERS = ExtensionPoint(
         "mice": Entry(
             "chained equations, one draw of each Bayesian linear regression an imputation",
             "vgi_cli.completers.regressions:mice",
-            CompleterTraits({"imputations": 5, "iterations": 10}),
+            CompleterTraits({"imputations": 5, "iterations": 10}, proper=True),
         ),
         "missforest": Entry(
             "chained random forests, their predictions (scikit-learn)",
@@ -276,6 +276,7 @@ COMPLETERS = ExtensionPoint(
             "vgi_cli.completers.boosted:miceforest",
             CompleterTraits(
                 {"imputations": 5, "iterations": 5, "trees": 50, "depth": None, "neighbours": 5},
+                proper=True,
                 package=("LightGBM", "lightgbm"),
             ),
         ),
@@ -341,14 +342,15 @@ def fills_new_rows(model: str, method: str, *, levels: bool = False) -> bool:
     return any(not SAMPLERS[key].traits.stored for key in usable_samplers(model, method, levels=levels))
 
 
-def choose_sampler(name: str, model: str, method: str, *, levels: bool = False) -> str:
+def choose_sampler(name: str, model: str, method: str, *, levels: bool = False, without: Collection[str] = ()) -> str:
     """The sampler to use for a run of this model by this method: `auto` takes the first that can work, in the order of
     the table.
 
-    levels  whether the run models columns of levels
+    levels   whether the run models columns of levels
+    without  samplers for which the run lacks something of its own: no hint names them
     """
     offers = _offers(model, method, levels)
-    working = usable_samplers(model, method, levels=levels)
+    working = [one for one in usable_samplers(model, method, levels=levels) if one not in without]
     columns = " with columns of levels" * levels
     if name == "auto":
         if not working:

@@ -295,7 +295,8 @@ def _chains(numbers: Numbers) -> Iterable[Verdict]:
         yield Verdict(
             "chains",
             "bad",
-            f"The chains{names} are stuck or disagree: their fills are not draws from the model. A longer fit helps.",
+            f"The chains{names} are stuck or disagree: their fills are not draws from the model. A longer fit helps, "
+            "unless the model has learnt its rows by heart.",
         )
     elif look or memory > REMEMBERED_LOOK or apart > APART_LOOK:
         names = f" of {_named(look)}" if look else ""
