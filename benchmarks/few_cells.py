@@ -3,10 +3,10 @@
     python benchmarks/few_cells.py [--cases 60:0.3:vae 200:0.6:vae … 45:0.2:flow] [--seeds 3 4]
 
 Tables of four columns with one factor (correlations up to 0.92), so many rows, such a share of missing cells, are
-fitted with all defaults but refits. Printed, means over the seeds: the log-likelihood of the observed cells of 400 other
-rows of which 30 % are hidden (nats a row), the root mean square error of the mean of 19 fills of those, the share of
-them between the least and the greatest (0.9 when calibrated), the correlation of the first two columns in rows of the
-model, and CPU seconds of the fit; and the likelihood that `fa`, the true law, reaches.
+fitted with all defaults but refits. Printed, means over the seeds: the log-likelihood of the observed cells of 400
+other rows of which 30 % are hidden (nats a row), the root mean square error of the mean of 19 fills of those, the
+share of them between the least and the greatest (0.9 when calibrated), the correlation of the first two columns in rows
+of the model, and CPU seconds of the fit; and the likelihood that `fa`, the true law, reaches.
 """
 
 from __future__ import annotations
