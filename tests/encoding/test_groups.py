@@ -59,6 +59,8 @@ def test_texts_whose_groups_are_alike_are_said_with_the_column() -> None:
         "column 'site' names 60 groups of 5 rows each on average: rows of one are alike in 'y' (intraclass correlation "
     )
     assert line.endswith("`--column site=categorical` models it")
+    near = said_of(table(site=[f"s{i}" for i in group], y=y, town=100 * group + np.arange(len(y)) % 2, x=x))
+    assert any("'site' names 60" in line and "alike in 'y'" in line for line in near)  # it all but decides the town
     uneven = np.sort(np.random.default_rng(2).integers(0, 150, 900) ** 2 // 150)
     y = clinics(150, 1, 0.6)[1][uneven] + 0.3 * np.random.default_rng(3).normal(size=900)
     assert "are alike in 'y'" in said_of(table(site=[f"s{i}" for i in uneven], y=y))[0]

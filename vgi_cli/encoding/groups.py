@@ -45,6 +45,8 @@ CHANCE, CHANCE_EVEN, CHANCE_BLOCKS = 1e-7, 1e-3, 0.05
 one size whose rows follow each other, as hardly a quantity has them."""
 JUMBLED = 0.6
 """Least ratio of von Neumann of the sizes of groups of different sizes; those of a quantity change little by little."""
+DECIDED = 0.02
+"""Least share of the variance within groups of a column that these do not decide."""
 MOST_MISSING = 0.1
 """Share of the cells of a column of whole numbers that may be missing where it names groups."""
 
@@ -289,7 +291,8 @@ def like_codes(ranked: Ranked, by: str, places: Places) -> Alike | None:
 
 
 def analyses(ranked: Ranked, by: str, places: Places) -> list[Alike]:
-    """Of all columns but `by`, where rows of a group do not hold the same value all over: that is a relation."""
+    """Of all columns but `by` and those that it all but decides: a clinic has one town, and that says nothing of its
+    patients."""
     N, G = len(places), int(places.max()) + 1
     rows: Places | slice = slice(None)
     if N > LOOKED_AT and G >= MANY_GROUPS:
@@ -309,8 +312,8 @@ def analyses(ranked: Ranked, by: str, places: Places) -> list[Alike]:
             continue
         means = np.divide(np.bincount(at, x, minlength=G), counts, out=np.full(G, np.nan), where=used)
         within = float(np.square(x - means[at]).sum())
-        if within > 0:
-            between = float((counts[used] * np.square(means[used] - x.mean())).sum())
+        between = float((counts[used] * np.square(means[used] - x.mean())).sum())
+        if within > DECIDED * (within + between):
             out.append(Alike(name, means, counts, between, within / (len(x) - int(used.sum()))))
     return out
 
