@@ -74,6 +74,38 @@ def test_one_draw_of_the_importance_weighted_bound_is_the_evidence_bound() -> No
     torch.testing.assert_close(one, mean_of(evidence_bound, vae, None, x, missing, 40_000), rtol=0, atol=0.08)
 
 
+def test_the_divergence_of_a_warmed_bound_counts_little_at_first() -> None:
+    """Nothing in the first step, then in proportion to the steps or the share of them, whichever is more."""
+    vae, x, missing, _ = masked_rows()
+    batch = Batch(x, missing, torch.full((len(x),), 0.5, dtype=torch.float64), torch.zeros(0))
+    kl = 0.5 * vae.encode(x, missing).kl(vae.prior).sum()
+
+    def at(epoch: int, position: int, share: float, objective: Any = bounds.warmed_bound) -> Tensor:
+        names = {"theta": vae, "epoch": epoch, "batches": 10, "position": position, "progress": lambda: share}
+        return objective(cast(GradientState, SimpleNamespace(**names)), batch, generator(7))
+
+    whole = at(0, 0, 0.0, evidence_bound)
+    torch.testing.assert_close(at(0, 0, 0.0) - whole, kl)
+    torch.testing.assert_close(at(3, 0, 0.05) - whole, 0.5 * kl)  # of a tenth of all steps
+    torch.testing.assert_close(at(14, 10, 0.01) - whole, 0.5 * kl)  # of 300 steps
+    for late in (at(5, 0, 0.1), at(30, 0, 0.01), at(90, 3, 1.0)):
+        assert torch.equal(late, whole)
+
+
+def test_only_a_fit_from_the_start_climbs_a_warmed_bound() -> None:
+    """What begins at a fit has learnt what the divergence is to count for: tuning and refits climb the bound itself."""
+    _, x, missing, _ = masked_rows(40)
+    method = registry.METHODS["partial-vae"].load()
+    settings = VaeConfig(latents=2, encoding="set", encoder=[8], decoder=[8])
+    layout = Layout.plain(D)
+    vae = VariationalAutoencoder.build(settings.settled(layout), layout).double()
+    table = make_table(x, missing)
+    state = method.init(vae, table, method.Config(epochs=3), generator())
+    assert state.objective is bounds.warmed_bound
+    tuned, _ = method.tune(state, table, missing, generator(), 2)
+    assert tuned.objective is evidence_bound
+
+
 def test_weights_of_a_batch_multiply_the_rows() -> None:
     vae, x, missing, _ = masked_rows()
     weight = torch.rand(len(x), generator=generator(3), dtype=torch.float64)

@@ -135,10 +135,10 @@ def _refreshed(state: GradientState) -> Events:
             state.work.clear()
 
 
-def refit(state: GradientState, of: Reweighted) -> Tuning:
-    """A refit with weights (see Method)."""
+def refit(state: GradientState, of: Reweighted, objective: Objective | None = None) -> Tuning:
+    """A refit with weights (see Method), by an objective; None: by that of the fit."""
     config, chains = refit_config(state.config, of, state.lr), state.chains_for(of)
-    theta, objective, refresh = state.model_for(of), state.objective, state.refresh
+    theta, refresh, objective = state.model_for(of), state.refresh, objective or state.objective
     short = GradientState(theta, chains, config, of.seed, objective, refresh=refresh, keeps=False)
     short.row_weight = of.weight.to(chains.x)
     short.divide(state.ranks)
