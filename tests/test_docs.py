@@ -292,7 +292,7 @@ def test_python_of_readme(sample_folder: Path, monkeypatch: pytest.MonkeyPatch) 
     exec(readme_block("python", "vgi_cli.fit"), names)
     assert [table.shape for table in names["tables"]] == [(344, 14)] * 20
     assert not names["tables"][19].iloc[:, 6:10].isna().to_numpy().any()
-    assert -24 < names["report"]["loglik"]["mean"] < -22
+    assert -23 < names["report"]["loglik"]["mean"] < -21
 
 
 def test_python_of_the_page_on_python(sample_folder: Path) -> None:

@@ -161,3 +161,61 @@ def test_rows_alike_are_not_filled_alike(tmp_path: Path) -> None:
 def test_a_skip_needs_other_columns() -> None:
     with pytest.raises(ValueError, match="do not fit together"):
         Skip("a", 0, ("a",), (0.0, 1.0))
+
+
+def test_a_level_is_likelier_where_the_question_was_not_answered(tmp_path: Path) -> None:
+    """What the model takes for missing at random speaks for the level that is not asked: by Bayes' rule."""
+    frame = survey(3)
+    frame.loc[np.random.default_rng(4).random(N) < 0.1, ["cigarettes", "brand"]] = [np.nan, None]
+    schema = schema_of(frame)
+    (skip,) = schema.skips
+    known = frame.dropna(subset="smoke")
+    silent = known[["cigarettes", "brand"]].isna().all(axis=1)
+    levels = ["daily", "no", "sometimes"]
+    count, without = (x.smoke.value_counts() for x in (known, known[silent]))
+    blank = [(without.get(level, 0) + 0.5) / (count[level] + 1) if level != "no" else 1.0 for level in levels]
+    assert skip.blank == pytest.approx(blank)
+    assert skip.known == pytest.approx([count[level] / len(known) for level in levels])
+    at = {name: i for i, name in enumerate(schema.modelled)}
+    missing = np.stack([frame[name].isna().to_numpy() for name in schema.modelled], 1)
+    unasked = missing[:, at["smoke"]] & missing[:, [at["cigarettes"], at["brand"]]].all(1)
+    rng = np.random.default_rng(1)
+    draws = rng.normal(size=(400, N, len(at)))
+    draws[..., at["smoke"]] = rng.choice(3, (400, N), p=skip.known)  # the model says of a row what it says of all
+    draws[..., at["brand"]] = 0.0
+    before = draws.copy()
+    numbers = rng.random((400, N))
+    assert keep_relations(draws, np.zeros(missing.shape), missing, schema, uniform=lambda name: numbers) == 0
+    odds = np.array(skip.known) * skip.blank
+    new = draws[:, unasked, at["smoke"]]
+    share = np.bincount(new.astype(int).ravel(), minlength=3) / new.size
+    assert np.abs(share - odds / odds.sum()).max() < 4 * np.sqrt(0.25 / new.size)
+    same = np.ones((400, N), bool)
+    same[:, missing[:, at["smoke"]]] = False
+    np.testing.assert_array_equal(draws[same], before[same])
+
+
+def test_the_share_of_the_level_is_that_of_the_whole_table(tmp_path: Path) -> None:
+    """A quarter of the answers to the first question is missing: fills took too many for smokers."""
+    shares = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        smoke = rng.random(800) < 0.35
+        frame = pd.DataFrame({"age": rng.integers(18, 80, 800).astype(float), "smoke": np.where(smoke, "yes", "no")})
+        frame["cigarettes"] = np.where(smoke & (rng.random(800) < 0.95), rng.poisson(12, 800), np.nan)
+        frame["bmi"] = rng.normal(26, 3, 800).round(1)
+        frame.loc[rng.random(800) < 0.25, "smoke"] = None
+        run = vgi_cli.fit(frame, out=tmp_path / str(seed), model="mixture", set={"model.components": 2}, seed=seed)
+        shares.append(np.mean([(one.smoke == "yes").mean() for one in run.impute(m=10)]) - smoke.mean())
+    assert abs(np.mean(shares)) < 0.012  # it was 0.055
+
+
+def test_schemas_without_them_weigh_nothing() -> None:
+    schema = schema_of(survey())
+    raw = json.loads(schema.to_json())
+    del raw["skips"][0]["blank"], raw["skips"][0]["known"]
+    (old,) = Schema.from_json(json.dumps(raw)).skips
+    assert old.blank == () and old.known == ()
+    raw["skips"][0]["blank"] = [0.5]
+    with pytest.raises(RunError, match="the skipped columns do not fit together"):
+        Schema.from_json(json.dumps(raw))

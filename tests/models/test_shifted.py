@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 
 import pytest
 import torch
@@ -244,3 +245,57 @@ def test_of_many_rows_fewer_combinations_shift(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(shifted_components, "MANY_ROWS", 400)
     monkeypatch.setattr(shifted_components, "FEW_CELLS", 3)
     assert len(shifted(started(x)).combinations) in (2, 3)
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_iterations_solve_what_the_matrix_does(monkeypatch: pytest.MonkeyPatch, places: int) -> None:
+    """The M-step of many coefficients, by conjugate gradients, and of few, by the whole system."""
+    generator = torch.Generator().manual_seed(places)
+    sizes = (30,) if places == 1 else (15, 3)
+    J, Q, D = math.prod(sizes), sum(sizes), 4
+    grid = torch.cartesian_prod(*map(torch.arange, sizes)).view(J, -1)
+    d = torch.cat([torch.nn.functional.one_hot(c, n) for c, n in zip(grid.unbind(1), sizes, strict=True)], 1).double()
+    d = d - d.mean(0)
+    root = torch.randn(J, D, D, generator=generator, dtype=torch.float64)
+    curve = root @ root.mT * torch.rand(J, 1, 1, generator=generator, dtype=torch.float64) * 50
+    curve[3] = 0.0  # a combination without rows
+    ridge, wanted = torch.linspace(1, 5, D).double(), torch.randn(Q, D, generator=generator, dtype=torch.float64)
+    system = torch.einsum("ja,jb,jde->adbe", d, d, curve).reshape(Q * D, Q * D) + torch.diag(ridge.repeat(Q))
+    exact = torch.linalg.solve(system, wanted.reshape(-1)).view(Q, D)
+    found = shifted_components._conjugate_gradients(d, curve, ridge, wanted)
+    torch.testing.assert_close(found, exact, rtol=1e-6, atol=1e-8)
+
+    def gained(x: Tensor) -> float:
+        return float((wanted * x).sum() - 0.5 * x.reshape(-1) @ system @ x.reshape(-1))
+
+    monkeypatch.setattr(shifted_components, "MOST_ITERATIONS", 2)
+    assert 0 < gained(shifted_components._conjugate_gradients(d, curve, ridge, wanted)) < gained(exact)
+
+
+def test_a_step_is_the_same_by_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, _ = rows_of(300)
+    table = em_table(x, with_holes(x))
+    one, other = started(x), started(x)
+    penalty = one.penalty(None, 1e-3)
+    one.em_step(table, penalty)
+    monkeypatch.setattr(shifted_components, "DENSE", 0)
+    other.em_step(table, penalty)
+    torch.testing.assert_close(shifted(one).shift, shifted(other).shift, rtol=1e-6, atol=1e-8)
+
+
+def test_the_work_of_rows_counts_the_combinations_that_agree_with_them() -> None:
+    x, _ = rows_of(400)
+    mixed = shifted(started(x))
+    levels = mixed.categories.forest.levels
+    none, every = torch.zeros(x.shape, dtype=torch.bool), torch.ones(x.shape, dtype=torch.bool)
+    assert mixed.expansion(none) == 1 and mixed.expansion(every) == math.prod(levels[i] for i in mixed.places)
+    half = none.clone()
+    first = int(mixed.discrete[mixed.places[0]])
+    half[:200, first] = True
+    assert mixed.expansion(half) == (1 + levels[mixed.places[0]]) / 2
+    assert mixed.work(none) < mixed.work() and mixed.cells(none) < mixed.cells()
+    held = mixed.footprint().rows(torch.stack([none[0], half[0], every[0]]))
+    beside = mixed.footprint().beside
+    assert (held - beside).tolist() == [
+        mixed.footprint().row * n for n in (1, levels[mixed.places[0]], len(mixed.combinations))
+    ]

@@ -451,6 +451,11 @@ class ModelledColumn(Column):
         return ""
 
     @property
+    def heaps_said(self) -> str:
+        """Which round values its fills take more often than others, in words; empty where none."""
+        return ""
+
+    @property
     def ordered(self) -> bool:
         """Whether the levels of its discrete dimensions have an order."""
         return False

@@ -30,6 +30,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
+from vgi_cli.columns.heaps import Heaps
 from vgi_cli.columns.numerals import EXACT, Bools, Floats, decimals_of
 
 FEWEST = 10
@@ -158,9 +159,11 @@ def stand_in(sd: float) -> Lattice:
     return Lattice(math.ceil(4 - math.log10(sd)), 1, 0, stand_in=True)
 
 
-def find_spikes(values: Floats, resolution: float, share: float = SHARE) -> tuple[Spike, ...]:
+def find_spikes(
+    values: Floats, resolution: float, share: float = SHARE, *, heaps: Heaps | None = None
+) -> tuple[Spike, ...]:
     """The spikes among observed values [n] of a column of that resolution, smallest value first; each holds at least
-    that share of them.
+    that share of them. `heaps`: what gives its values room already.
 
     The neighbours of a value are the cells next to it: as many as it holds, or half of all others. What differs by less
     than the resolution (8.46 and 8.459999999999999) is one value.
@@ -170,61 +173,73 @@ def find_spikes(values: Floats, resolution: float, share: float = SHARE) -> tupl
     if len(cells) < FEWEST:
         return ()
     spikes = []
+    places = _placed(values, heaps)
     for i in np.flatnonzero(counts >= max(share * len(values), CELLS)):
         own = cell == cells[i]
         spellings, often = np.unique(values[own], return_counts=True)
         value = float(spellings[often.argmax()])
-        width = _room(values, own, value, 1 if i in (0, len(cells) - 1) else 2)
-        if width > HEIGHT * resolution:
-            spikes.append(Spike(value, width - resolution))
+        has = float(cell_widths(np.array([value]), (), resolution, heaps)[0])
+        width = _room(places, own, float(_placed(np.array(value), heaps)), 1 if i in (0, len(cells) - 1) else 2)
+        if width > HEIGHT * has:
+            spikes.append(Spike(value, width - has))
     return tuple(spikes)
 
 
-def _room(values: Floats, own: Bools, value: float, sides: int) -> float:
+def _room(places: Floats, own: Bools, place: float, sides: int) -> float:
     """How wide the cell of a value must be for the density there to be that of its neighbours; `own` [n]: which of the
-    values are it, `sides`: on how many it has neighbours."""
+    places are its own, `sides`: on how many it has neighbours."""
     count = int(own.sum())
-    distance = np.abs(values[~own] - value)
+    distance = np.abs(places[~own] - place)
     near = min(count, -(-len(distance) // 2))
     reach = float(np.partition(distance, near - 1)[near - 1])
     return float(count) * sides * reach / near
 
 
-def spike_at(values: Floats, value: float, resolution: float) -> Spike:
+def spike_at(values: Floats, value: float, resolution: float, heaps: Heaps | None) -> Spike:
     """The room of a value that is known to be a spike, among observed values [n]."""
     own = lying_on(values, value, resolution)
     if not own.any() or own.all():
         return Spike(value, resolution)
     inner = values.min() < value < values.max()
-    return Spike(value, max(_room(values, own, value, 2 if inner else 1) - resolution, resolution))
+    width = float(cell_widths(np.array([value]), (), resolution, heaps)[0])
+    place = float(_placed(np.array(value), heaps))
+    return Spike(value, max(_room(_placed(values, heaps), own, place, 2 if inner else 1) - width, width))
 
 
-def stretched(values: Floats, places: Floats | float, spikes: tuple[Spike, ...], resolution: float) -> Floats:
-    """Data values with room for the spikes; those on a spike are that value.
+def _placed(values: Floats, heaps: Heaps | None) -> Floats:
+    """Values with room for the heaps."""
+    return values if heaps is None else heaps.spread(values)
+
+
+def stretched(
+    values: Floats, places: Floats | float, spikes: tuple[Spike, ...], resolution: float, heaps: Heaps | None = None
+) -> Floats:
+    """Data values with room for the heaps and the spikes; those on a spike are that value.
 
     places      where in the cell of a spike its values lie, 0 to 1
     resolution  see Spike.holds
     """
-    out = values
     for spike in spikes:
-        here = spike.holds(values, resolution)
-        shift = spike.width * np.where(here, places, values > spike.value)
-        out = out + shift + np.where(here, spike.value - values, 0.0)
+        values = np.where(spike.holds(values, resolution), spike.value, values)
+    out = _placed(values, heaps)
+    for spike in spikes:
+        out = out + spike.width * np.where(values == spike.value, places, values > spike.value)
     return out
 
 
-def squeezed(values: Floats, spikes: tuple[Spike, ...]) -> Floats:
+def squeezed(values: Floats, spikes: tuple[Spike, ...], heaps: Heaps | None = None) -> Floats:
     """The inverse of `stretched`: the room of a spike is its value."""
     before, out = 0.0, values
     for spike in spikes:
-        out = out - np.clip(values - (spike.value + before), 0.0, spike.width)
+        start = float(_placed(np.array(spike.value), heaps)) + before
+        out = out - np.clip(values - start, 0.0, spike.width)
         before += spike.width
-    return out
+    return out if heaps is None else heaps.gathered(out)
 
 
-def cell_widths(values: Floats, spikes: tuple[Spike, ...], resolution: float) -> Floats:
+def cell_widths(values: Floats, spikes: tuple[Spike, ...], resolution: float, heaps: Heaps | None = None) -> Floats:
     """[n] over how much of the data units each of the values (not `stretched`) is spread."""
-    widths = np.full(values.shape, resolution)
+    widths = np.full(values.shape, resolution) if heaps is None else heaps.width(values)
     for spike in spikes:
         widths[spike.holds(values, resolution)] += spike.width
     return widths

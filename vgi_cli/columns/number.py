@@ -29,6 +29,7 @@ from vgi_cli.columns.base import (
     Transform,
 )
 from vgi_cli.columns.bounds import MOST_FEW, Bound, bounds_of
+from vgi_cli.columns.heaps import Heaps, find_heaps
 from vgi_cli.columns.lattice import (
     MOST_LEVELS,
     SHARE,
@@ -149,6 +150,7 @@ class Number(ModelledColumn):
     pile        the value at an end that is a level of its own (see below), None where there is none
     levels      the values that alone can occur, smallest first: their numbers are modelled
     gaps        between which values no fill lies, smallest first (columns/lattice.py)
+    heaps       multiples that are spread wider than what lies between (columns/heaps.py), None where there are none
     scale       codec state (of the values with room for the spikes, of the levels' numbers; without those on the pile)
     sd          standard deviation of the observed values where there are spikes, levels, a pile or logarithms; else the
                 scale's
@@ -177,6 +179,7 @@ class Number(ModelledColumn):
     pile: float | None = None
     levels: tuple[float, ...] = ()
     gaps: tuple[tuple[float, float], ...] = ()
+    heaps: Heaps | None = None
     scale: Scale
     sd: PositiveFloat | None = None
     decimals: int = 0
@@ -194,6 +197,8 @@ class Number(ModelledColumn):
         ends = [end for gap in self.gaps for end in gap]
         if ends != sorted(ends) or any(low >= high for low, high in self.gaps):
             raise ValueError("gaps do not fit together")
+        if self.heaps is not None and (not self.dequantise or self.levels or self.heaps.resolution != self.resolution):
+            raise ValueError("heaps do not fit their column")
 
     @classmethod
     def infer(cls, cells: Cells, asked: Request) -> Column | None:
@@ -268,6 +273,10 @@ class Number(ModelledColumn):
     @property
     def gaps_said(self) -> str:
         return gaps_in_words(self)
+
+    @property
+    def heaps_said(self) -> str:
+        return heaps_in_words(self)
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
@@ -349,7 +358,8 @@ class Number(ModelledColumn):
         if place is not None and self.levels:
             values = numbers_of(values, self.levels) + (place - 0.5) * WIDTH
         elif place is not None:
-            values = stretched(values, place, self.spikes, self.step) + (place - 0.5) * (WIDTH * self.step)
+            widths = self.step if self.heaps is None else self.heaps.width(values)
+            values = stretched(values, place, self.spikes, self.step, self.heaps) + (place - 0.5) * (WIDTH * widths)
         z = self.codec.encode(values)
         return z[:, None] if self.pile is None else np.stack([on.astype(np.float64), z], 1)
 
@@ -369,7 +379,7 @@ class Number(ModelledColumn):
     def _cell(self, z: Floats) -> Floats:
         """The value of the column that an encoded one z [..] rounds to, a fill or not."""
         values = self.codec.decode(z)
-        return levels_at(values, self.levels) if self.levels else self.snap(squeezed(values, self.spikes))
+        return levels_at(values, self.levels) if self.levels else self.snap(squeezed(values, self.spikes, self.heaps))
 
     def cell_ends(self, z: Floats) -> tuple[Floats, Floats]:
         if not self.noisy:
@@ -381,7 +391,7 @@ class Number(ModelledColumn):
         return low, high
 
     def recoded(self, z: Floats, other: ModelledColumn) -> Floats | None:
-        spread = ("lattice", "dequantise", "spikes", "pile", "levels")  # what a cell is before it is scaled
+        spread = ("lattice", "dequantise", "spikes", "pile", "levels", "heaps")  # what a cell is before it is scaled
         if not isinstance(other, Number) or any(getattr(self, name) != getattr(other, name) for name in spread):
             return None
         if self.pile is None:
@@ -398,8 +408,9 @@ class Number(ModelledColumn):
         if not self.noisy:
             return out
         widths: Floats | float = 1.0 if self.levels else self.step
-        if self.spikes:
-            widths = cell_widths(squeezed(self.codec.decode(z), self.spikes), self.spikes, self.step)
+        if self.spikes or self.heaps is not None:
+            values = squeezed(self.codec.decode(z), self.spikes, self.heaps)
+            widths = cell_widths(values, self.spikes, self.step, self.heaps)
         return np.asarray(out + np.log(widths))
 
     def box(self) -> Floats:
@@ -409,9 +420,10 @@ class Number(ModelledColumn):
             both[:, 0] = self.codec.encode(np.array([-0.5, len(self.levels) - 0.5]))
             return both
         ends = np.array(self.tail_ends)
-        half = 0.0 if self.lattice is None else 0.5 * self.lattice.resolution
-        places = stretched(ends + np.array([-half, half]), 0.0, self.spikes, 0.0)
         bounded = np.isfinite(ends)
+        half = 0.0 if self.lattice is None else 0.5 * self.lattice.resolution
+        edges = np.where(bounded, ends + np.array([-half, half]), 0.0)
+        places = stretched(edges, 0.0, self.spikes, 0.0, self.heaps)
         both[bounded, 0] = self.codec.encode(places[bounded])
         return both if self.pile is None else np.concatenate([np.array([[0.0], [1.0]]), both], 1)
 
@@ -723,15 +735,13 @@ def inferred(
     if lattice is not None and not (power or lattice.stand_in or measure or asked.kind == "integer"):
         significant = find_significant(every, lattice) if 10 % lattice.step == 0 else None  # else off its multiples
     spikes: tuple[Spike, ...] = ()
+    heaps: Heaps | None = None
     pile: float | None = None
     levels: tuple[float, ...] = ()
     if resolution is not None and asked.encoding.transform != "none":
         free = asked.bounds is None or asked.bounds.rule == "observed" or not asked.bounds.named
         if integer and asked.kind is None and free:
             levels = find_levels(every, resolution)
-        spikes = () if levels else find_spikes(values, resolution)
-        if spike is not None and not any(one.value == spike for one in spikes):
-            spikes = tuple(sorted([*spikes, spike_at(values, spike, resolution)], key=lambda one: one.value))
     lifted = asked.bounds is not None and asked.bounds.rule == "none"
     few = asked.kind is not None and len(np.unique(every)) <= MOST_LEVELS  # and whoever names the kind wants others too
     gaps = () if resolution is None or levels or lifted or few else find_gaps(every, resolution)
@@ -743,8 +753,16 @@ def inferred(
     if pile is not None and resolution is not None:
         off = [some[~lying_on(some, pile, resolution)] for some in (values, every)]
         values = off[0] if len(np.unique(off[0])) > 1 else off[1]
-        spikes = find_spikes(values, resolution)
-    scale = fit_scale(values, asked.encoding.transform, resolution, spikes, logs=asked.encoding.logs)
+    if resolution is not None and not levels and asked.encoding.transform != "none":
+        told = not (lifted or few or significant or measure or (lattice is not None and lattice.stand_in))
+        over = asked.encoding.logs and decades(values, resolution) is not None
+        if told and not over and lattice is not None and lattice.origin % lattice.step == 0:
+            heaps = find_heaps(values, resolution, lattice.step, whole=whole)
+        spikes = find_spikes(values, resolution, heaps=heaps)
+        if spike is not None and pile is None and not any(one.value == spike for one in spikes):
+            added = spike_at(values, spike, resolution, heaps)
+            spikes = tuple(sorted([*spikes, added], key=lambda one: one.value))
+    scale = fit_scale(values, asked.encoding.transform, resolution, spikes, heaps, logs=asked.encoding.logs)
     if levels:
         lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
         scale = fit_scale(numbers_of(values, levels), asked.encoding.transform, 1.0)
@@ -761,8 +779,9 @@ def inferred(
         pile=pile,
         levels=levels,
         gaps=gaps,
+        heaps=heaps,
         scale=scale,
-        sd=linear.sd if spikes or levels or pile is not None or scale.logs is not None else None,
+        sd=linear.sd if spikes or heaps or levels or pile is not None or scale.logs is not None else None,
         decimals=fewest,
         digits=digits if power else max(digits, 6),
         significant=None if levels else significant,
@@ -827,6 +846,7 @@ def bound_lines(columns: Sequence[Column]) -> tuple[str | None, list[str]]:
     limited = [(c.name, c.limits) for c in columns if isinstance(c, ModelledColumn) and c.limits is not None]
     lines = [f"fills of '{name}': {limits.words}" for name, limits in limited if limits.words]
     lines += [f"fills of '{c.name}': {c.gaps_said}" for c in columns if isinstance(c, ModelledColumn) and c.gaps_said]
+    lines += [f"fills of '{c.name}': {c.heaps_said}" for c in columns if isinstance(c, ModelledColumn) and c.heaps_said]
     said = [(name, limits) for name, limits in limited if any(WHY[why][1] for why in limits.reasons)]
     if not said:
         return None, lines
@@ -847,6 +867,16 @@ def gaps_in_words(column: Number, spell: Callable[[float], str] = plain) -> str:
     many = f"{len(column.gaps)} gaps" if len(column.gaps) > 1 else "a gap"
     such = ", such as" if len(column.gaps) > 1 else ":"
     return f"not in {many} between values that occur again and again{such} {spell(low)} to {spell(high)}"
+
+
+def heaps_in_words(column: Number) -> str:
+    """`42 % are multiples of 5 as in the column, which has more of them than other numbers`; empty where there are no
+    heaps. Named is the unit that stands out most."""
+    if column.heaps is None or column.lattice is None:
+        return ""
+    unit, share = column.heaps.most()
+    of = plain(float(column.lattice.snap(np.array(unit * column.heaps.resolution))))
+    return f"multiples of {of} as often as the column holds them ({share:.0%}; 1 in {unit} if digits were alike)"
 
 
 def limits_in_words(column: Number, spell: Callable[[float], str] = plain) -> str:

@@ -16,6 +16,7 @@ from pydantic import PositiveFloat
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Transform
+from vgi_cli.columns.heaps import Heaps
 from vgi_cli.columns.lattice import Spike, cell_widths, stretched
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 
@@ -190,6 +191,7 @@ def fit_scale(
     transform: Transform,
     resolution: float | None,
     spikes: tuple[Spike, ...] = (),
+    heaps: Heaps | None = None,
     *,
     logs: bool = True,
 ) -> Scale:
@@ -201,20 +203,21 @@ def fit_scale(
                 first, unless some pile up
     resolution  width of the dequantisation noise, None where the column is not dequantised
     spikes      values that are spread wider
+    heaps       multiples that are
     logs        whether logarithms may be taken
     """
     if transform == "none":
         return Scale(0.0, 1.0)
     step = 0.0 if resolution is None else resolution
-    widths, ends = cell_widths(values, spikes, step), np.array([values.min(), values.max()])
+    widths, ends = cell_widths(values, spikes, step, heaps), np.array([values.min(), values.max()])
     own = [(spike.holds(values, step), bool(spike.holds(ends, step).any())) for spike in spikes]
     rooms = [rows for rows, last in own if last or rows.mean() >= LARGE]
     held = max(float((np.abs(values - end) <= 0.5 * step).mean()) for end in ends)
-    over = decades(values, step) if logs and not spikes else None
+    over = decades(values, step) if logs and not spikes and heaps is None else None
     if over is not None:
         below, above = (_logarithm(values + side * widths, over) for side in (-0.5, 0.5))
         values, widths = 0.5 * (below + above), above - below
-    values = stretched(values, 0.5, spikes, step)
+    values = stretched(values, 0.5, spikes, step, heaps)
     linear = replace(_standard(values), logs=over)
     if transform == "linear" and not rooms and (held < HELD or widths.mean() < COARSE * linear.sd):
         return linear

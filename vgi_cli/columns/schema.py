@@ -33,9 +33,9 @@ from vgi_cli.registry.names import KINDS
 
 T = TypeVar("T")
 
-SCHEMA_FORMAT = 6
+SCHEMA_FORMAT = 7
 """1: without spikes; 2: fills of all columns, unless `bounded` was false, stay in the observed range; 3: without
-relations; 4: without notations; 5: without orders."""
+relations; 4: without notations; 5: without orders; 6: without heaps."""
 _BLANK: dict[str, Any] = {
     **dict.fromkeys(("low", "high", "lower", "upper", "lattice")),
     "dequantise": False,
@@ -176,7 +176,7 @@ class Schema:
             )
         if found in (1, 2):
             raw = _of_format_2(raw)
-        if found in (3, 4, 5):
+        if found in (3, 4, 5, 6):
             raw = {**raw, "format": SCHEMA_FORMAT}
         document = _checked(_adapter(_Document), raw)
         columns = tuple(_column_of(column, f"columns.{i}.") for i, column in enumerate(document.columns))
@@ -202,7 +202,7 @@ class _Document:
 
     columns: tuple[dict[str, Any], ...]
     transform: Transform = "linear"
-    format: Literal[6] = 6
+    format: Literal[7] = 7
     relations: tuple[Relation, ...] = ()
     orders: tuple[Order, ...] = ()
     skips: tuple[Skip, ...] = ()

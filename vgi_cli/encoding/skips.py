@@ -82,9 +82,13 @@ def skips_among(table: Table, schema: Schema) -> tuple[Skip, ...]:
     for skip, _, _, nats in skipped(table, schema):
         sure = tuple(name for name, own in zip(skip.others, nats, strict=True) if own >= ENOUGH + choice)
         if sure and skip.name not in pooled:
-            codes = codes_of(table, columns[skip.name])
-            known = _asked(table, sure) & ~np.isnan(codes)
-            kept.append(Skip(skip.name, skip.level, sure, _shares(codes[known], len(skip.shares))))
+            codes, asked = codes_of(table, columns[skip.name]), _asked(table, sure)
+            known, levels = ~np.isnan(codes), len(skip.shares)
+            rows, without = (_counts(codes[some], levels) for some in (known, known & ~asked))
+            blank = (without + 0.5) / (rows + 1)
+            blank[skip.level] = 1.0
+            among = _shares(codes[known & asked], levels), tuple(blank.tolist()), _shares(codes[known], levels)
+            kept.append(Skip(skip.name, skip.level, sure, *among))
     return tuple(kept)
 
 
@@ -114,8 +118,8 @@ def contradictions(table: Table, schema: Schema) -> list[int]:
 def keep_skips(
     draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], but: Collection[str] = ()
 ) -> Bools:
-    """Draw another level in place of each that goes with no cell of a column which is observed, in place; [m, N] where
-    no level is left.
+    """Draw another level in place of each that goes with no cell of a column which is observed; and of some where none
+    of them is observed, which is likelier at the level without them. In place; [m, N] where no level is left.
 
     draws    [m, N, columns] codes of completed rows
     missing  [N, columns]
@@ -141,4 +145,36 @@ def keep_skips(
         last = (shares < shares[:, -1:]).sum(-1)  # rounding may leave a little beyond it
         draws[:, rows, at] = np.where(wrong[..., 0] & some, np.minimum(level, last), drawn)
         apart[:, rows] |= wrong[..., 0] & ~some
+        _weigh(draws[..., at], missing, at, own, schema, uniform(name))
     return apart
+
+
+def _weigh(draws: Floats, missing: Bools, at: int, own: Sequence[Skip], schema: Schema, u: Floats) -> None:
+    """Draw some of the levels [m, N] of a column anew, in place, in rows where skips of it have no cell to speak for
+    them: the model took the blank cells for missing at random, and no level to be likelier for them.
+
+    By Bayes' rule the odds of the levels are to be multiplied by how often the cells are blank at each. A draw of a
+    level stays with that probability (divided by the largest), and else is drawn from the product of these and the
+    shares of the levels in the table: where the model says of a row what it says of all, this is the rule itself.
+    `u`: random numbers [m, N].
+    """
+    odds, free = np.ones((len(missing), len(own[0].shares))), np.ones(len(missing), bool)
+    told = np.zeros(len(missing), bool)
+    for one in own:
+        others = [schema.modelled.index(other) for other in one.others]
+        blank = missing[:, others].all(1)
+        free &= blank  # where one of them is observed the levels were settled above
+        if one.blank:
+            odds[blank] *= one.blank
+            told |= blank
+    rows = np.flatnonzero(missing[:, at] & told & free)
+    if not len(rows):
+        return
+    odds = odds[rows] / odds[rows].max(-1, keepdims=True)
+    drawn, numbers = draws[:, rows].astype(int), u[:, rows]
+    stays = np.take_along_axis(np.broadcast_to(odds, (*drawn.shape, odds.shape[1])), drawn[..., None], -1)[..., 0]
+    again = (numbers - stays) / np.maximum(1 - stays, np.finfo(float).tiny)  # uniform where it does not stay
+    shares = (odds * np.array(own[0].known or np.ones(odds.shape[1]))).cumsum(-1)
+    level = (again[..., None] * shares[:, -1:] >= shares).sum(-1)
+    last = (shares < shares[:, -1:]).sum(-1)
+    draws[:, rows] = np.where(numbers < stays, drawn, np.minimum(level, last))

@@ -75,6 +75,8 @@ def _refuse_spikes(fitted: FittedTable) -> None:
         elif column.spikes or column.pile is not None:
             value = column.spikes[0].value if column.pile is None else column.pile
             what = f"{run} gives {value:g} in column '{column.name}' a probability of its own"
+        elif column.heaps is not None:
+            what = f"{run} rounds column '{column.name}' to multiples as often as the column does"
         elif column.levels:
             what = f"{run} fills column '{column.name}' with the few values that occur"
         else:

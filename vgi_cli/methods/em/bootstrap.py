@@ -44,7 +44,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.em import EmConfig, redraws_of
 from vgi_cli.methods.em.steps import settle
-from vgi_cli.models.gaussian.family import GaussianFamily, em_table, step_work
+from vgi_cli.models.gaussian.family import GaussianFamily, em_table
 from vgi_cli.models.gaussian.rounded import redrawn_table
 
 Kind = Literal["multinomial", "bayesian"]
@@ -87,7 +87,7 @@ class Refit(NamedTuple):
 def size_of(model: GaussianFamily, missing: Tensor) -> Size:
     """The size of the refits of a model on rows with holes [N, D]; a pure function of sizes and counts."""
     N = len(missing)
-    each = step_work(model, 1) + PASSES * model.gaussians.cells()
+    each = model.gaussians.work(missing) + PASSES * model.gaussians.cells(missing)
     scarcest = max(int((~missing).sum(0).min()), 1)
     rows = min(max(int(WORK / (USUAL_STEPS * each)), FEWEST_ROWS), MOST_ROWS)
     rows = min(max(rows, math.ceil(N * min(CELLS / scarcest, 1.0))), N)

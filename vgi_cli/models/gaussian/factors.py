@@ -81,7 +81,7 @@ class FactorGaussians(Gaussians):
         pattern, row = filled * L * (L + 1) // 2, filled * (L + 1)
         return Footprint(max(K * max(L * L, D), pattern), max(K * max(L * L, D), row) + (L + 1) ** 2)
 
-    def work(self) -> float:
+    def work(self, missing: Tensor | None = None) -> float:
         """The L x L system, and what each column adds to it; without factors there is no system."""
         K, D, L = self.F.shape
         return float(K * (L**3 + D * max(L, 1) ** 2))

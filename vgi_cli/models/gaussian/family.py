@@ -54,7 +54,8 @@ class EmTable(NamedTuple):
         they come in one of half that size, what every look at them needs is kept. `summed`: whether all that is asked
         of them is densities and sums."""
         R, U = len(self.x), len(self.patterns.missing)
-        small = 2 * max(U * footprint.pattern, R * footprint.row) <= allowed()
+        held = float(footprint.rows(self.patterns.missing)[self.patterns.of_row].sum())
+        small = 2 * max(U * footprint.pattern, held) <= allowed()
         if self.whole is None or not small or self.scratch is not None:
             for rows, patterns in sorted_chunks(self.patterns, footprint):
                 yield rows, Incomplete(self.x[rows], patterns, summed=summed)
@@ -466,18 +467,20 @@ def sorted_chunks(patterns: Patterns, footprint: Footprint) -> Iterator[tuple[sl
     most_numbers = allowed()
     U, R = patterns.missing.shape[0], patterns.of_row.shape[0]
     step = max(1, most_numbers // max(footprint.pattern, 1))
-    most = min(64 * step, max(1, most_numbers // footprint.row))
-    if step >= U and most >= R:
+    each, count = footprint.rows(patterns.missing), torch.bincount(patterns.of_row, minlength=U)
+    held, ends = (each * count).cumsum(0).tolist(), count.cumsum(0).tolist()
+    if step >= U and held[-1] <= most_numbers and 64 * step >= R:
         yield slice(0, R), patterns
         return
-    ends = torch.bincount(patterns.of_row, minlength=U).cumsum(0).tolist()
-    first, start = 0, 0
+    first, start, before = 0, 0, 0.0
     for last in range(1, U + 1):
-        if last == U or last - first == step or ends[last] - start > most:
+        full = last < U and (ends[last] - start > 64 * step or held[last] - before > most_numbers)
+        if last == U or last - first == step or full:
+            most = min(64 * step, max(1, int(most_numbers // float(each[first:last].max()))))
             for begin in range(start, ends[last - 1], most):
                 rows = slice(begin, min(begin + most, ends[last - 1]))
                 yield rows, Patterns(patterns.missing[first:last], patterns.of_row[rows] - first)
-            first, start = last, ends[last - 1]
+            first, start, before = last, ends[last - 1], held[last - 1]
 
 
 class GaussianConditional(ConditionalDistribution):

@@ -72,7 +72,7 @@ class FullGaussians(Gaussians):
             return SummedObserved(self, rows, fixed)
         return FullObserved(self.mean, self.cholesky(), rows, fixed)
 
-    def work(self) -> float:
+    def work(self, missing: Tensor | None = None) -> float:
         K, D = self.mean.shape
         return float(K * (D**3 + D))
 

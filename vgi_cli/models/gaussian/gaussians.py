@@ -67,10 +67,22 @@ class Scale(NamedTuple):
 
 
 class Footprint(NamedTuple):
-    """Numbers that are held for one pattern of holes, and for one row."""
+    """Numbers that are held.
+
+    pattern  for one pattern of holes
+    row      for one row; of a row with holes in some dimensions so many `times` [D] as many
+    beside   for one row whatever its holes
+    """
 
     pattern: int
     row: int
+    times: Tensor | None = None
+    beside: int = 0
+
+    def rows(self, missing: Tensor) -> Tensor:
+        """[U] numbers that are held for a row of each of some patterns [U, D]."""
+        each = torch.full((len(missing),), float(self.row), dtype=torch.float64, device=missing.device)
+        return self.beside + (each if self.times is None else each * expansions(missing, self.times))
 
 
 class Moments(NamedTuple):
@@ -160,11 +172,12 @@ class Gaussians(nn.Module, ABC):
         return self.means().shape[1] == 1 or (self.K == 1 and self.diagonal)
 
     @abstractmethod
-    def work(self) -> float:
-        """Multiplications of an EM step on one row, roughly: the system of every component."""
+    def work(self, missing: Tensor | None = None) -> float:
+        """Multiplications of an EM step on one row, roughly: the system of every component; on average over rows with
+        these holes [N, D], where they are known."""
 
-    def cells(self) -> int:
-        """Numbers that all components say of a row."""
+    def cells(self, missing: Tensor | None = None) -> int:
+        """Numbers that all components say of a row, on average as `work`."""
         return self.means().numel()
 
     @abstractmethod
@@ -208,6 +221,12 @@ class Gaussians(nn.Module, ABC):
     @abstractmethod
     def free_parameters(self) -> int:
         """Number of free parameters of all K means and covariances (rotations of factors are not free)."""
+
+
+def expansions(missing: Tensor, times: Tensor) -> Tensor:
+    """[R] in how many combinations of levels rows with holes [R, D] count, where a hole in a dimension has as many as
+    `times` [D] says."""
+    return torch.where(missing, times.to(torch.float64), 1.0).prod(1)
 
 
 def normal_log_prob(square: Tensor, logdet: Tensor, D: int | Tensor) -> Tensor:

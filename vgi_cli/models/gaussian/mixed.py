@@ -53,10 +53,10 @@ class Mixed(Gaussians):
             return True
         return self.K == 1 and self.numbers.independent and max(self.categories.forest.parent) < 0
 
-    def work(self) -> float:
+    def work(self, missing: Tensor | None = None) -> float:
         return self.numbers.work() + 4.0 * self.means().shape[0] * self.categories.forest.T
 
-    def cells(self) -> int:
+    def cells(self, missing: Tensor | None = None) -> int:
         return self.means().shape[0] * (self.means().shape[1] + sum(self.categories.forest.levels))
 
     def levels_of(self, x: Tensor) -> Tensor:

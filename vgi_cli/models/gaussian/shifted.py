@@ -28,7 +28,7 @@ from vgi_cli.maths import lanes
 from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import Patterns
 from vgi_cli.models.gaussian.family import ColumnLaw
-from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Observed, Penalty, Scale
+from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Observed, Penalty, Scale, expansions
 from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.models.gaussian.mixed import DistinctLevels, Mixed, MixedCellLaws, MixedObserved
 
@@ -39,7 +39,10 @@ GROUPS, GROUP_CELLS = 16, 256
 SHIFT = 5.0
 """Pseudo-rows of no shift, for each coefficient."""
 MISSING = 0.4
-"""Share of missing cells at which the work is counted."""
+"""Share of missing cells at which the work is counted, where it is not known."""
+DENSE, MOST_ITERATIONS, TOLERANCE = 600, 100, 1e-8
+"""Coefficients up to which the M-step solves their system as a matrix; beyond, iterations at most, and the share of the
+first residual at which they end."""
 
 
 class Shifted(Mixed):
@@ -132,9 +135,12 @@ class Shifted(Mixed):
         known = levels[:, None, list(self.places)]
         return ((known < 0) | (known == self.combinations)).all(-1)
 
-    def expansion(self) -> float:
-        """How many combinations agree with a row, on average where MISSING of its cells are; before it is known which
-        dimensions shift, where those do that have the fewest levels."""
+    def expansion(self, missing: Tensor | None = None) -> float:
+        """How many combinations agree with a row: on average over rows with holes [N, D] where these are known, else
+        where MISSING of its cells are; before it is known which dimensions shift, where those do that have the fewest
+        levels."""
+        if missing is not None and self.places:
+            return float(expansions(missing, self._times(missing)).mean())
         levels = self.categories.forest.levels
         total, cells = 1.0, 1
         for n in [levels[i] for i in self.places] or sorted(levels):
@@ -143,15 +149,24 @@ class Shifted(Mixed):
             total, cells = total * (1 + MISSING * (n - 1)), cells * n
         return total
 
-    def work(self) -> float:
-        return super().work() * self.expansion()
+    def _times(self, like: Tensor) -> Tensor:
+        """[D] the levels of each dimension that shifts, 1 of every other."""
+        times = torch.ones(like.shape[-1], dtype=torch.float64, device=like.device)
+        for i in self.places:
+            times[self.discrete[i]] = self.categories.forest.levels[i]
+        return times
 
-    def cells(self) -> int:
-        return int(super().cells() * self.expansion())
+    def work(self, missing: Tensor | None = None) -> float:
+        return super().work() * self.expansion(missing)
+
+    def cells(self, missing: Tensor | None = None) -> int:
+        return int(super().cells() * self.expansion(missing))
 
     def footprint(self) -> Footprint:
-        inner = super().footprint()
-        return Footprint(inner.pattern, inner.row * len(self.combinations))
+        if not self.places:
+            return super().footprint()
+        times, J = self._times(self.share.new_empty(self.D)), len(self.combinations)
+        return super().footprint()._replace(times=times, beside=J * (1 + len(self.means())))
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         value = super().log_penalty(scale, penalty)
@@ -172,6 +187,8 @@ class Shifted(Mixed):
         if curve.ndim == 2:  # the columns are independent: a system each
             system = torch.einsum("ja,jb,jd->dab", d, d, curve) + torch.diag_embed(ridge[:, None].expand(-1, len(B)))
             change = torch.cholesky_solve(wanted.mT[..., None], torch.linalg.cholesky(system))[..., 0].mT
+        elif B.numel() > DENSE:
+            change = _conjugate_gradients(d, curve, ridge, wanted)
         else:
             (Q, D), pairs = B.shape, (d[:, :, None] * d[:, None, :]).flatten(1)
             system = (pairs.mT @ curve.flatten(1)).view(Q, Q, D, D).permute(0, 2, 1, 3).reshape(Q * D, Q * D)
@@ -252,6 +269,37 @@ def _within(values: Tensor, label: Tensor) -> Tensor:
     one_hot = torch.nn.functional.one_hot(label).to(values)
     means = (one_hot.mT @ values) / one_hot.sum(0).clamp(min=1)[:, None]
     return values - means[label]
+
+
+def _conjugate_gradients(d: Tensor, curve: Tensor, ridge: Tensor, wanted: Tensor) -> Tensor:
+    """The solution x [Q, D] of sum_j d_j d_j' x curve_j + x diag(ridge) = wanted, without its matrix [Q D, Q D].
+
+    d [J, Q], curve [J, D, D], ridge [D], wanted [Q, D]. Preconditioned by the blocks of each q. Every iterate raises
+    what the M-step raises, so that one that stops early (after MOST_ITERATIONS) is a step of EM too.
+    """
+
+    def applied(x: Tensor) -> Tensor:
+        return d.mT @ torch.bmm(curve, (d @ x)[:, :, None])[:, :, 0] + ridge * x
+
+    blocks = (d.square().mT @ curve.flatten(1)).unflatten(1, curve.shape[1:]) + torch.diag(ridge)
+    factor = torch.linalg.cholesky(blocks)
+
+    def eased(x: Tensor) -> Tensor:
+        return torch.cholesky_solve(x[..., None], factor)[..., 0]
+
+    x, left = torch.zeros_like(wanted), wanted
+    direction = towards = eased(left)
+    height, least = (left * towards).sum(), TOLERANCE**2 * (wanted * towards).sum()
+    for _ in range(MOST_ITERATIONS):
+        if not bool(height > least):
+            break
+        image = applied(direction)
+        step = height / (direction * image).sum()
+        x, left = x + step * direction, left - step * image
+        towards = eased(left)
+        before, height = height, (left * towards).sum()
+        direction = towards + height / before * direction
+    return x
 
 
 class _Expanded(NamedTuple):

@@ -52,7 +52,7 @@ class Widened(Gaussians):
         broad = rows.until_changed("broad", list(self.broad.parameters()), lambda: self.broad.observe(rows, fixed=True))
         return _Both(self.learnt.observe(rows, fixed=fixed), broad, self.K)
 
-    def work(self) -> float:
+    def work(self, missing: Tensor | None = None) -> float:
         return self.learnt.work() + self.broad.work()
 
     def footprint(self) -> Footprint:
