@@ -461,3 +461,18 @@ def test_models_that_are_fitted_by_gradients(model: str, method: str) -> None:
     density = vgi_cli.Density(threads=1, **given).fit(X)
     scores = density.score_samples(np.vstack([rows(3), X[:2]]))
     assert np.isfinite(scores).all() and density.sample(3).shape == (3, 3)
+
+
+def test_a_mean_of_twenty_draws_is_near_that_of_many() -> None:
+    """Rows that are alike in what is observed have one fill: what the draws are off does not average out over them."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(50, 10, 500)
+    table = np.where(rng.random(500) < 0.4, np.nan, x)[:, None]
+    settings = {"model.components": 1, "model.outliers": False, "bootstrap": "none"}
+    fills = []
+    for seed in range(12):
+        imputer = vgi_cli.Imputer(model="mixture", random_state=seed, set=settings)
+        fills.append(imputer.fit_transform(table)[np.isnan(table)])
+        assert np.ptp(fills[-1]) == 0
+    away = np.array([fill[0] for fill in fills]) - np.nanmean(table)
+    assert np.sqrt(np.mean(away**2)) < 0.5  # independent draws: 10 / sqrt(20) = 2.2

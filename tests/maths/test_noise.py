@@ -30,3 +30,30 @@ def test_numbers_are_those_of_splitmix64() -> None:
     states = torch.tensor([(i * golden + 2**63) % 2**64 - 2**63 for i in range(3)])
     for found in (mix64(states), mix64(states.view(3, 1).expand(3, 2))[:, 1], torch.stack([mix64(z) for z in states])):
         assert [int(z) % 2**64 for z in found] == list(first)
+
+
+def test_strata_divide_the_unit_interval_among_the_draws_of_a_cell() -> None:
+    """Each draw by itself is uniform; together they leave no part of the interval out, in another order everywhere."""
+    m = 10
+    noise = KeyedNoise(3, numbered("x", 4), mix64(torch.arange(3000)), torch.arange(m), "there", strata=m)
+    u = noise.uniform()
+    parts = (u * m).long()
+    assert torch.equal(parts.sort(0).values, torch.arange(m)[:, None, None].expand_as(parts))
+    assert 0 < u.min() and u.max() < 1
+    for draw in range(0, m, 3):  # chi-square of twenty bins, 19 degrees of freedom
+        count = torch.histc(u[draw], 20, 0, 1)
+        assert float(((count - 600) ** 2 / 600).sum()) < 45
+    order = parts.permute(1, 2, 0).reshape(-1, m)
+    assert len(torch.unique(order, dim=0)) > 0.99 * len(order)
+    of_two = torch.corrcoef(torch.stack([u[..., 0].flatten(), u[..., 1].flatten()]))
+    assert abs(float(of_two[0, 1])) < 0.02
+
+
+def test_strata_are_the_same_of_some_draws_rows_and_pairs() -> None:
+    noise = KeyedNoise(3, numbered("x", 4), mix64(torch.arange(5)), torch.arange(7), strata=7)
+    u = noise.at("there").uniform()
+    draws, rows = torch.tensor([2, 0, 2, 6]), torch.tensor([1, 1, 3, 0])
+    assert torch.equal(noise.paired(draws, rows).at("there").uniform()[0], u[draws, rows])
+    assert torch.equal(noise.select(draws=draws).select(rows=rows).at("there").uniform(), u[draws][:, rows])
+    columns = torch.tensor([[0, 3]] * 5)
+    assert torch.equal(noise.at("there").uniform_at(columns), u[..., [0, 3]])

@@ -581,7 +581,8 @@ class Sampling:
         """As `draw`, of all the rows at once."""
         schema = self._fitted.schema
         numbers = torch.arange(self._m, device=self._device)
-        noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers)
+        strata = 0 if self._request.point is None else self._m  # a mean of few draws is to be near that of many
+        noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers, strata=strata)
         if self._imputer is None:
             draws = decode(rows.table.x.expand(self._m, -1, -1), schema)
         else:

@@ -75,6 +75,9 @@ class KeyedNoise:
     rows     [R] int64 row keys
     draws    [n] int64 numbers of the draws, from 0; [1, R] where each row has a draw of its own (`paired`)
     purpose  path that separates independent streams; `at` extends it
+    strata   of so many draws, with the numbers from 0 on, each has its own part of the unit interval, in an order of its
+             own for each row and name (Latin hypercube sampling; McKay, Beckman and Conover 1979): each draw by itself
+             is as without, and a mean of them all is much nearer to what many would come to; 0: they are independent
     """
 
     seed: int
@@ -82,6 +85,7 @@ class KeyedNoise:
     rows: Tensor
     draws: Tensor
     purpose: str = ""
+    strata: int = 0
 
     def at(self, purpose: str | int) -> KeyedNoise:
         """An independent stream for a named purpose (a sweep, an attempt, the latents)."""
@@ -109,9 +113,18 @@ class KeyedNoise:
 
     def _uniform(self, name_keys: Tensor) -> Tensor:
         """[n, R, P] by the keys of names, [P] or [R, P]."""
-        device = self.rows.device
+        draws = self.draws.to(self.rows.device)
+        u = self._independent(name_keys, draws)
+        if not self.strata:
+            return u
+        every = torch.arange(self.strata, device=draws.device)
+        order = self.at("strata")._independent(name_keys, every).argsort(0).argsort(0)
+        index = (draws if draws.dim() == 2 else draws[:, None])[:, :, None].expand(u.shape)
+        return ((order.gather(0, index) + u) / self.strata).clamp_(max=1 - 2.0**-53)
+
+    def _independent(self, name_keys: Tensor, draws: Tensor) -> Tensor:
+        """The same of these draws, without strata."""
         base = hash64(f"{self.seed}{self.purpose}")
-        draws = self.draws.to(device)
         z = mix64(self.rows ^ base)[None, :] ^ mix64(draws + 1 if draws.dim() == 2 else draws[:, None] + 1)
         z = mix64(mix64(z)[:, :, None] ^ name_keys)
         return _shift_right(z, 11).to(torch.float64).add_(0.5).mul_(2.0**-53)
