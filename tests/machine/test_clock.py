@@ -188,19 +188,21 @@ def allowed(room: float, said: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_epochs_follow_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe, planned = allowed(200.0, (), monkeypatch, bootstrap="none")
+    recipe, planned, refits = allowed(200.0, (), monkeypatch, bootstrap="none")
     assert (recipe.optim, recipe.epochs, planned) == ({}, 195, 2000)  # after 15 epochs of warm-up
-    recipe, planned = allowed(200.0, (), monkeypatch)
-    assert recipe.epochs == int(0.6 * 200.0 - 4.5)  # the rest is for refits; 4.5: warm-ups
-    recipe, _ = allowed(10.0, (), monkeypatch, bootstrap="none")
+    recipe, planned, refits = allowed(900.0, (), monkeypatch)
+    assert refits and recipe.epochs == int(0.6 * 900.0 - 4.5)  # the rest is for refits; 4.5: warm-ups
+    recipe, planned, refits = allowed(200.0, (), monkeypatch)  # the fewest refits would take more than two fifths
+    assert not refits and recipe.epochs == 195
+    recipe, *_ = allowed(10.0, (), monkeypatch, bootstrap="none")
     assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 5, "warmup_model": 2}, 7)
-    recipe, _ = allowed(10.0, ("optim.warmup_model",), monkeypatch, bootstrap="none", optim={"warmup_model": 8})
+    recipe, *_ = allowed(10.0, ("optim.warmup_model",), monkeypatch, bootstrap="none", optim={"warmup_model": 8})
     assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 4, "warmup_model": 8}, 6)
-    recipe, _ = allowed(0.5, (), monkeypatch, bootstrap="none")
+    recipe, *_ = allowed(0.5, (), monkeypatch, bootstrap="none")
     assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 0, "warmup_model": 0}, 1)
-    recipe, planned = allowed(30.0, ("epochs",), monkeypatch, epochs=400)
+    recipe, planned, _ = allowed(30.0, ("epochs",), monkeypatch, epochs=400)
     assert recipe.epochs == 400 and planned is None  # they were said
-    recipe, planned = allowed(9000.0, (), monkeypatch)
+    recipe, planned, _ = allowed(9000.0, (), monkeypatch)
     assert recipe.epochs is None and planned is None  # there is time for all
 
 

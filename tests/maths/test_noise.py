@@ -39,7 +39,7 @@ def test_strata_divide_the_unit_interval_among_the_draws_of_a_cell() -> None:
     u = noise.uniform()
     parts = (u * m).long()
     assert torch.equal(parts.sort(0).values, torch.arange(m)[:, None, None].expand_as(parts))
-    assert 0 < u.min() and u.max() < 1
+    assert u.min() > 0 and u.max() < 1
     for draw in range(0, m, 3):  # chi-square of twenty bins, 19 degrees of freedom
         count = torch.histc(u[draw], 20, 0, 1)
         assert float(((count - 600) ** 2 / 600).sum()) < 45

@@ -158,6 +158,8 @@ class Imputer(Estimator):
         """The completed tables: m draws, or one of a point estimate of m draws."""
         fitted, reporter = self._fitted, self._reporter()
         started = time.monotonic()
+        if point == "mode" and not fitted.layout.discrete:
+            point = "median"  # as of numbers beside levels
         keys = RowKeys(fitted.schema, by_content=True, counted=point is None)
         with as_value_errors(self._defaults()):
             asked = ImputeRequest(

@@ -177,13 +177,14 @@ def fit_rows(
             f"{len(train.table.used)} rows are too few to hold any out: {recipe.epochs} epochs are made, after which "
             f"'{recipe.model.name}' may have learnt too little, or its rows by heart; `--model mixture` is for so few"
         )
-    recipe, planned = pace.allowance(recipe, train, device, work.limit, said)
+    recipe, planned, refits = pace.allowance(recipe, train, device, work.limit, said)
     recipe = _agreed(recipe, work.ranks)
     league = None if won is None else won.league
-    job, state = start(Job(recipe, train, held, device, work, planned, league, schemas, chains))
+    job, state = start(Job(recipe, train, held, device, work, planned, league, schemas, chains, refits))
     require_time(work.limit, "before training could begin")
     if planned is not None:
-        reporter.say(f"the time limit leaves room for about {state.epochs} of {planned} epochs")
+        room = "" if refits else ", and none for refits after them"
+        reporter.say(f"the time limit leaves room for about {state.epochs} of {planned} epochs{room}")
     job = replace(job, recipe=job.recipe.replace(epochs=state.epochs))
     with keep(_manifest(job, said, rows)) as run:
         run.save(more.parts, {}, {**_texts(job), **more.texts})
@@ -245,7 +246,8 @@ def _agreed(recipe: Recipe, ranks: Ranks) -> Recipe:
 class Job:
     """A fit whose every decision is made; `planned`: epochs that it would have without its time limit, where that has
     room for fewer; `league`: how its model was chosen, where models were compared; `schemas`: by transform those of
-    the models that it averages over; `chains`: whether imputing chains are measured."""
+    the models that it averages over; `chains`: whether imputing chains are measured; `refits`: whether the time limit
+    leaves time for refits."""
 
     recipe: Recipe
     train: Rows
@@ -256,6 +258,7 @@ class Job:
     league: League | None = None
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     chains: bool = True
+    refits: bool = True
 
     @property
     def recoders(self) -> Mapping[str, Recoder]:
@@ -467,7 +470,7 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
         reporter=work.reporter,
         stop=work.stop,
         ranks=work.ranks,
-        deadline=work.limit.until(TRAINING_SHARE) if refit_count(recipe) > 0 else work.limit.end,
+        deadline=work.limit.until(TRAINING_SHARE) if job.refits and refit_count(recipe) > 0 else work.limit.end,
         stop_after=recipe.stop_after,
         validator=_validator(job, state),
         plateau=_plateau(job, state),

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from vgi_cli.completers.base import never
-from vgi_cli.data import spread_rows
+from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import TRAINING_SHARE, refit_count
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.machine.work import TimeLimit
+from vgi_cli.methods import reweighted
 from vgi_cli.methods.base import EpochEnd, State
 from vgi_cli.methods.loop import LoopState
 from vgi_cli.methods.optimisation import AscentConfig, batch_size_of, planned_epochs
@@ -32,22 +33,26 @@ their epochs takes, in epochs of the main stage (measured: 0.2 to 0.3)."""
 
 class Allowance(NamedTuple):
     """The recipe with the warm-ups and the epochs that a time limit has room for; `planned`: the epochs without it,
-    where these are more."""
+    where these are more; `refits`: whether time is left for refits after them."""
 
     recipe: Recipe
     planned: int | None = None
+    refits: bool = True
 
 
 def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit, said: Container[str]) -> Allowance:
     """How many epochs a time limit has room for, so that the learning rate falls and the parameters are averaged within
     it; `said`: keys of settings that somebody gave, which stay. Nothing where the epochs are given, or where a few
-    steps do not tell how long one takes."""
+    steps do not tell how long one takes. Where the time that refits have would not do for the fewest that are worth it,
+    training has theirs too."""
     config = recipe.method_settings
     if not limit or "epochs" in said or not isinstance(config, AscentConfig) or not config.paced:
         return Allowance(recipe)
     optim = config.optim
-    share = TRAINING_SHARE if refit_count(recipe) > 0 else 1.0
-    room = share * limit.left / _epoch_seconds(recipe, rows, device, limit)
+    epoch = _epoch_seconds(recipe, rows, device, limit)
+    room = limit.left / epoch
+    refits = 0 < _refit_epochs(recipe, rows.table, room) <= (1 - TRAINING_SHARE) * room
+    room *= TRAINING_SHARE if refits else 1.0
     warm = {key: value for key in WARM_UPS if (value := getattr(optim, key, None)) is not None}
     total = WARM_COST * sum(warm.values())
     if total > WARM_SHARE * room:
@@ -56,7 +61,23 @@ def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit
         recipe = recipe.with_optim(**fewer)
         total = WARM_COST * sum({**warm, **fewer}.values())
     allowed, planned = max(1, int(room - total)), planned_epochs(config, len(rows.table.used))
-    return Allowance(recipe.replace(epochs=allowed), planned) if allowed < planned else Allowance(recipe)
+    cut = allowed < planned
+    return Allowance(recipe.replace(epochs=allowed) if cut else recipe, planned if cut else None, refits or not cut)
+
+
+def _refit_epochs(recipe: Recipe, table: TensorTable, room: float) -> float:
+    """How many epochs of a fit that has room for so many take as long as the fewest refits that are worth making; 0
+    where none are to be made."""
+    count, K = refit_count(recipe), getattr(recipe.method_settings, "imputations", 1)
+    if count == 0:
+        return 0.0
+    used, optim = table.rows(table.used), cast(AscentConfig, recipe.method_settings).optim
+    steps = -(-used.N // batch_size_of(optim, used.N))
+    epoch = reweighted.work_of(1, steps, used.N + (K - 1) * int(used.missing.any(1).sum()))
+    scarcest = int((~used.missing).sum(0).min())
+    size = reweighted.size_of(used.N, scarcest, room * epoch, count, stated=True)
+    fewest = min(count, reweighted.FEWEST_AFFORDABLE)
+    return (fewest + 1) / (count + 1) * size.work / epoch
 
 
 def _epoch_seconds(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit) -> float:

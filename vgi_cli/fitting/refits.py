@@ -318,10 +318,11 @@ def _by_own_method(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
     if fit.anew is not None and reweighted.anew(state.effort, size.refits):
         return _anew(recipe, fit, fit.anew, there, size.refits, work)
     fewer = "" if size.rows == len(there) else f" (of {len(there):,})"
-    reporter.say(
-        f"the uncertainty of the fit: {size.refits} refits by {method} to {size.rows:,} reweighted rows{fewer}, "
-        f"{size.steps} steps each; about {relative:.1f} times the work of the fit's own epochs"
-    )
+    if not work.limit.over():
+        reporter.say(
+            f"the uncertainty of the fit: {size.refits} refits by {method} to {size.rows:,} reweighted rows{fewer}, "
+            f"{size.steps} steps each; about {relative:.1f} times the work of the fit's own epochs"
+        )
     tensors: dict[str, Tensor] = {}
     done = 0
     for made in _reweighted(recipe, fit, there, size, work):

@@ -75,9 +75,9 @@ class KeyedNoise:
     rows     [R] int64 row keys
     draws    [n] int64 numbers of the draws, from 0; [1, R] where each row has a draw of its own (`paired`)
     purpose  path that separates independent streams; `at` extends it
-    strata   of so many draws, with the numbers from 0 on, each has its own part of the unit interval, in an order of its
-             own for each row and name (Latin hypercube sampling; McKay, Beckman and Conover 1979): each draw by itself
-             is as without, and a mean of them all is much nearer to what many would come to; 0: they are independent
+    strata   of so many draws, numbered from 0, each has its own part of the unit interval, in an order of its own for
+             each row and name (Latin hypercube sampling; McKay, Beckman and Conover 1979): each draw by itself is as
+             without, and a mean of them all is much nearer to what many would come to; 0: they are independent
     """
 
     seed: int
