@@ -205,6 +205,16 @@ def test_nothing_is_held_out_of_a_handful_of_rows(model: str, epochs: int, tmp_p
     assert not any("too few to hold any out" in line for line in said)
 
 
+@pytest.mark.parametrize(
+    ("method", "optim", "epochs"), [("plmcmc", {}, 15), ("vgi", {"schedule": "cosine"}, 15), ("vgi", {}, 15)]
+)
+def test_few_rows_have_few_epochs_by_any_method(method: str, optim: dict[str, Any], epochs: int) -> None:
+    recipe = Recipe(model=ModelChoice("flow"), method=MethodChoice(method)).with_optim(**optim)
+    table = make_table(torch.randn(45, 3), torch.zeros(45, 3, dtype=torch.bool))
+    assert plateau.settled(recipe, table, [f"optim.{name}" for name in optim]).epochs == epochs
+    assert plateau.settled(recipe.replace(epochs=70), table, ["epochs"]).epochs == 70
+
+
 def test_patience_counts_after_so_many_steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where half of the cells are missing a model has not begun to learn after the first epochs."""
     monkeypatch.setattr(plateau, "LEAST", 40)  # four batches an epoch

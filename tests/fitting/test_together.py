@@ -14,9 +14,9 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 import vgi_cli
-from vgi_cli.data import make_table
+from vgi_cli.data import TensorTable, make_table
 from vgi_cli.errors import VgiWarning
-from vgi_cli.fitting.together import Lost, correlations, in_words, lost
+from vgi_cli.fitting.together import ROWS, Lost, correlations, in_words, lost, spread
 from vgi_cli.layout import Layout
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 
@@ -67,11 +67,54 @@ def test_a_clear_correlation_that_the_model_lacks_is_lost() -> None:
     assert lost(model_with(-0.8), make_table(x, missing)) is not None
     for table in (rows_of(400, 0.3), rows_of(25, 0.8)):  # not clear: small, and of few rows
         assert lost(model_with(0.0), make_table(*table)) is None
-    line = in_words(Lost((0, 2), 0.9, -0.02, 2), ("a", "b", "c"))
+    line = in_words(Lost((0, 2), 0.9, -0.02, 2), "abc".__getitem__, "flow")
     assert line.startswith(
-        "the model does not know how 'a' and 'c' go together: their correlation (of ranks) is 0.90 in the table and "
-        "-0.02 in the model (and so of 2 more pairs); do not use this run"
+        "the model does not know how 'a' and 'c' go together: their correlation (of ranks) is 0.90 in the rows that "
+        "have both and -0.02 in the model (and so of 2 more pairs); do not use this run, unless these rows"
     )
+    assert line.endswith("another --method, more --epochs or --model mixture may learn it")
+    assert "--model" not in in_words(Lost((0, 2), 0.9, -0.02, 0), "abc".__getitem__, "mixture")
+
+
+def weighted(x: Tensor, missing: Tensor, weight: Tensor) -> TensorTable:
+    return TensorTable(x, missing, Layout.plain(x.shape[1]), weight)
+
+
+def test_rows_count_as_they_weigh() -> None:
+    """Eight of ten rows, in which the columns go together, weigh nothing; and all of them more than the others."""
+    (x, missing), (other, _) = rows_of(400, 0.9), rows_of(400, 0.0, 1)
+    both = torch.cat([x, x, x, other]), torch.cat([missing] * 4)
+    for heavy, found in ((0.0, False), (100.0, True)):
+        weight = torch.cat([torch.full((1200,), heavy), torch.ones(400)]).double()
+        assert (lost(model_with(0.0), weighted(*both, weight)) is not None) == found
+    rows = spread(weighted(*both, torch.cat([torch.zeros(1200), torch.ones(400)]).double()))
+    assert torch.equal(rows, (~both[1].all(1)).nonzero()[:, 0][-len(rows) :]) and len(rows) > 380
+    large = make_table(torch.zeros(16, 1), torch.zeros(16, 1, dtype=torch.bool))
+    assert torch.equal(spread(large), torch.arange(16))
+
+
+def test_the_last_row_of_a_large_table_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond 2^24 rows float32 numbers no longer tell rows apart."""
+    n = 2**24 + 4
+    rows = spread(make_table(torch.zeros(n, 1), torch.zeros(n, 1, dtype=torch.bool)))
+    assert len(rows) == ROWS and int(rows[-1]) == n - 1 and len(torch.unique(rows)) == ROWS
+
+
+def test_rows_that_have_both_because_they_go_together_are_no_loss() -> None:
+    """The sign of the relation is that of a third column; where it is negative one cell is missing more often."""
+    g = torch.Generator().manual_seed(3)
+    x = torch.randn(2000, 3, generator=g, dtype=torch.float64)
+    sign = x[:, 2].sign()
+    x[:, 1] = sign * 0.9 * x[:, 0] + math.sqrt(1 - 0.9**2) * x[:, 1]
+    missing = torch.zeros(x.shape, dtype=torch.bool)
+    missing[:, 0] = (sign < 0) & (torch.rand(2000, generator=g) < 0.95)
+    table = make_table(x.where(~missing, 0.0), missing)
+    alone = model_with(0.0)  # which samples columns that do not go together: right, over all rows
+    assert lost(alone, table) is not None
+    assert lost(alone, table, lambda rows: x[rows]) is None
+    unrelated = x.clone()
+    unrelated[missing[:, 0], 0] = torch.randn(int(missing[:, 0].sum()), generator=g, dtype=torch.float64)
+    assert lost(alone, table, lambda rows: unrelated[rows]) is not None
 
 
 def test_a_fit_that_ended_before_it_learnt_anything_says_so(tmp_path: Path) -> None:

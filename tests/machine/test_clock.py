@@ -192,8 +192,10 @@ def test_the_epochs_follow_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch
     assert (recipe.optim, recipe.epochs, planned) == ({}, 195, 2000)  # after 15 epochs of warm-up
     recipe, planned, refits = allowed(900.0, (), monkeypatch)
     assert refits and recipe.epochs == int(0.6 * 900.0 - 4.5)  # the rest is for refits; 4.5: warm-ups
-    recipe, planned, refits = allowed(200.0, (), monkeypatch)  # the fewest refits would take more than two fifths
+    monkeypatch.setattr(pace, "_refit_epochs", lambda *_: 81.0)  # of the fewest refits: more than two fifths
+    recipe, planned, refits = allowed(200.0, (), monkeypatch)
     assert not refits and recipe.epochs == 195
+    monkeypatch.undo()
     recipe, *_ = allowed(10.0, (), monkeypatch, bootstrap="none")
     assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 5, "warmup_model": 2}, 7)
     recipe, *_ = allowed(10.0, ("optim.warmup_model",), monkeypatch, bootstrap="none", optim={"warmup_model": 8})

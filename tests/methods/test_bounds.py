@@ -17,7 +17,7 @@ from tests.oracles import GaussianModel, gaussian_marginal_log_prob
 from vgi_cli.chains.store.packed import Batch
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.layout import Layout
-from vgi_cli.methods import bounds
+from vgi_cli.methods import bounds, reweighted
 from vgi_cli.methods.bounds import HivaeConfig, MiwaeConfig, evidence_bound, importance_bound, relaxed_bound
 from vgi_cli.methods.em import em
 from vgi_cli.methods.gradient import GradientState
@@ -104,6 +104,12 @@ def test_only_a_fit_from_the_start_climbs_a_warmed_bound() -> None:
     assert state.objective is bounds.warmed_bound
     tuned, _ = method.tune(state, table, missing, generator(), 2)
     assert tuned.objective is evidence_bound
+    size = reweighted.Size(1, len(x), 20, 1, 1.0)
+    fitted = {name: value.detach() for name, value in vae.state_dict().items()}
+    asked = reweighted.Reweighted(fitted, {}, table.used, torch.ones(len(table.used)).double(), size, 0)
+    assert method.refit is not None
+    again, _ = method.refit(state, asked)
+    assert isinstance(again, GradientState) and again.objective is evidence_bound
 
 
 def test_weights_of_a_batch_multiply_the_rows() -> None:

@@ -63,7 +63,8 @@ from vgi_cli.maths.compiled import unfused
 from vgi_cli.methods.base import Parts, Resources, State
 from vgi_cli.methods.em.em import EmState
 from vgi_cli.methods.loop import LoopState
-from vgi_cli.methods.optimisation import AscentConfig
+from vgi_cli.methods.optimisation import AscentConfig, ImputingConfig
+from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.models.base import built
 from vgi_cli.ranks import Ranks
 from vgi_cli.registry import names as registry
@@ -625,9 +626,9 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
     if drive.validator is not None:
         work.reporter.say(_selection(drive, drive.validator))
     if job.chains and outcome.epochs and isinstance(recipe.method_settings, AscentConfig):
-        without = lost(model, job.train.table)
+        without = lost(model, job.train.table, _fills(recipe, drive.state))
         if without is not None:
-            work.reporter.warn(in_words(without, job.train.table.layout.names))
+            work.reporter.warn(in_words(without, job.train.table.layout.label, recipe.model.name))
     warning = recipe.method.algorithm.warning
     found = None if warning is None else warning(drive.state, run.last_metrics())
     if found is not None:
@@ -636,6 +637,19 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
     measured = {CHAINS: measured_chains(fitted, job.train, outcome.steps, work)} if job.chains else {}
     run.save(measured, {"status": "finished"})
     return fitted
+
+
+def _fills(recipe: Recipe, state: State) -> Callable[[Tensor], Tensor] | None:
+    """How rows are filled by the first of their chains, where a fit has these, all of them in this process."""
+    imputing = isinstance(recipe.method_settings, ImputingConfig | VgiConfig)
+    if not imputing or not isinstance(state, LoopState) or not state.ranks.alone:
+        return None
+    chains = state.chains
+
+    def fills(rows: Tensor) -> Tensor:
+        return chains.completed(0, rows.to(chains.x.device)).to("cpu", torch.float64)
+
+    return fills
 
 
 def _anew(job: Job, recipe: Recipe, weight: Tensor, random: torch.Generator) -> dict[str, Tensor]:

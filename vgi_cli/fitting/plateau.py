@@ -60,8 +60,8 @@ BUDGET = Budget(particles=8, pilot=32, bundle=8, moves=48, samples=3000, simulat
 def settled(recipe: Recipe, table: TensorTable, said: Container[str]) -> Recipe:
     """The recipe with schedule `plateau` and its largest number of epochs, where nobody says how long to train, the
     model is flexible, the method one that climbs by Adam and lets itself be judged early, and the rows are enough (and
-    few, for a model with latents); with a few epochs where the rows are too few; else as it is. UsageError where
-    somebody asks for that schedule, and the method or the rows are not for it.
+    few, for a model with latents); with a few epochs where the rows are too few, by any method; else as it is.
+    UsageError where somebody asks for that schedule, and the method or the rows are not for it.
 
     said  keys of settings that somebody gave
     """
@@ -71,14 +71,15 @@ def settled(recipe: Recipe, table: TensorTable, said: Container[str]) -> Recipe:
     if config.optim.schedule == "plateau":
         _check(recipe, config, n)
         return recipe
-    nobody_says = config.optim.schedule is None and recipe.epochs is None and recipe.val is None
+    open_ended = recipe.epochs is None and recipe.val is None
     scored = bool({"density", "latent"} & entry.provides) and "marginal" not in entry.provides
     latent = "latent" in entry.provides
-    if "optim.schedule" in said or not (nobody_says and config.piloted and scored) or (latent and n >= LATENT_ROWS):
-        return recipe
-    if n < FEWEST:
+    if n < FEWEST and open_ended and scored:  # whatever the method and its schedule: rows are soon learnt by heart
         few = FEW_EPOCHS_LATENT if latent else FEW_EPOCHS
         return recipe.replace(epochs=min(few, planned_epochs(config, n)))
+    nobody_says = open_ended and config.optim.schedule is None and "optim.schedule" not in said
+    if not (nobody_says and config.piloted and scored) or (latent and n >= LATENT_ROWS):
+        return recipe
     return recipe.with_optim(schedule="plateau").replace(epochs=math.ceil(SHARE * planned_epochs(config, n)))
 
 

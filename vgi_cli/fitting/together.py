@@ -3,6 +3,7 @@ stopped before they had learnt it, or their latents say nothing of a row. No lik
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -19,6 +20,9 @@ FEWEST, CLEAR, SURELY = 30, 0.5, 5.0
 of one that is 0."""
 LEFT = 0.25
 """A clear correlation is lost where the model has less than that share of it."""
+FILLED, AGAINST = 0.1, 2.5
+"""A correlation that unrelated fills would leave of it, from which on fills can speak against that; they do where they
+have less by LEFT of it, and by so many standard errors."""
 
 
 class Lost(NamedTuple):
@@ -53,11 +57,27 @@ def correlations(x: Tensor, missing: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(scale > 0, ranks.mT @ ranks / torch.where(scale > 0, scale, 1.0), 0.0), both
 
 
-def lost(model: Model, table: TensorTable) -> Lost | None:
-    """What a model of encoded rows has lost of how their numbers go together; None where that is nothing."""
-    rows = torch.linspace(0, table.N - 1, min(table.N, ROWS)).long()
+def spread(table: TensorTable) -> Tensor:
+    """The rows that are looked at: evenly spread over those that count, a row the more often the more it weighs."""
+    used, weight = table.used, table.weight
+    n = min(len(used), ROWS)
+    if weight is None:
+        return used[torch.linspace(0, len(used) - 1, n, dtype=torch.float64).round().long()]
+    ends = weight[used].to("cpu", torch.float64).cumsum(0)
+    places = torch.searchsorted(ends, (torch.arange(n, dtype=torch.float64) + 0.5) / n * ends[-1])
+    return used[places.clamp(max=len(used) - 1).to(used.device)]
+
+
+def lost(model: Model, table: TensorTable, fills: Callable[[Tensor], Tensor] | None = None) -> Lost | None:
+    """What a model of encoded rows has lost of how their numbers go together; None where that is nothing. `fills`: some
+    rows [n] as the model fills them [n, D], in float64 on the CPU.
+
+    Where cells are missing the more often the less two columns go together, rows that have both say too much of it, and
+    the model does not lack what they say: then it fills the other rows against it.
+    """
+    rows = spread(table)
     numbers = [i for i, levels in enumerate(table.layout.level_counts) if not levels]
-    if len(numbers) < 2:
+    if len(numbers) < 2 or not len(rows):
         return None
     own, both = correlations(table.x[rows][:, numbers], table.missing[rows][:, numbers])
     clear = ((both >= FEWEST) & (own.abs() >= CLEAR) & (own.abs() * both.sqrt() >= SURELY)).triu(1)
@@ -69,18 +89,25 @@ def lost(model: Model, table: TensorTable) -> Lost | None:
     samples = samples[torch.isfinite(samples).all(1)]
     theirs, _ = correlations(samples, torch.zeros_like(samples, dtype=torch.bool))
     gone = clear & (theirs * own.sign() < LEFT * own.abs())
+    if fills is not None and bool(gone.any()):
+        filled = fills(rows)[:, numbers]
+        completed, _ = correlations(filled, torch.zeros_like(filled, dtype=torch.bool))
+        kept = own.abs() * both / len(rows)  # that of all rows, were the fills unrelated
+        away = kept - completed * own.sign()
+        gone &= ~((kept >= FILLED) & (away >= LEFT * kept) & (away * len(rows) ** 0.5 >= AGAINST))
     if not bool(gone.any()):
         return None
     i, j = divmod(int(torch.where(gone, own.abs(), 0.0).argmax()), len(numbers))
     return Lost((numbers[i], numbers[j]), float(own[i, j]), float(theirs[i, j]), int(gone.sum()) - 1)
 
 
-def in_words(found: Lost, names: tuple[str, ...]) -> str:
-    """A line for the user; names of the dimensions."""
-    one, other = (names[i] for i in found.pair)
+def in_words(found: Lost, label: Callable[[int], str], model: str) -> str:
+    """A line for the user; what messages call a dimension, and the name of the model."""
+    one, other = map(label, found.pair)
+    others = "" if model == "mixture" else " or --model mixture"
     more = f" (and so of {found.others:,} more pair{'s' * (found.others > 1)})" if found.others else ""
     return (
         f"the model does not know how '{one}' and '{other}' go together: their correlation (of ranks) is "
-        f"{found.table:.2f} in the table and {found.model:.2f} in the model{more}; do not use this run: another "
-        "--method, more --epochs or --model mixture may learn it"
+        f"{found.table:.2f} in the rows that have both and {found.model:.2f} in the model{more}; do not use this run, "
+        f"unless these rows are so unlike the others: another --method, more --epochs{others} may learn it"
     )
