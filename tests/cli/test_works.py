@@ -386,6 +386,10 @@ def test_finetune_makes_a_complete_run(vgi: Vgi, data: Path) -> None:
     again = vgi("fit", "--resume", "--out", "run1")
     assert again.code == 2 and again.error == "--resume: 'run1' was made by `vgi finetune`, only fits are resumed"
     assert "not comparable" in tuned.manifest["finetuned_objective"]["note"]
+    (said,) = json.loads(vgi("report", "run1", "--json").out)["runs"]
+    (verdict,) = (one for one in said["verdicts"] if one["about"] == "training")
+    words = "The model is that of an earlier run, unchanged; its conditionals were adapted for 2 epochs."
+    assert (verdict["level"], verdict["text"]) == ("good", words)
     assert same_tensors(tuned.tensors("model"), first.tensors("model"))
     assert not same_tensors(tuned.tensors("conditionals"), first.tensors("conditionals"))
     for sampler in ("exact", "chains", "metropolis", "gibbs"):

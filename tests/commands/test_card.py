@@ -118,7 +118,9 @@ def test_a_fine_tuned_run_has_its_own(vgi: Vgi, data: Path) -> None:
     assert "Objective of the fine-tuning: " in section(text, "How good it is")
     assert vgi("fit", "t.csv", *SMALL, "--set", "bootstrap=none", "--out", "exact").code == 0
     assert vgi("finetune", "--checkpoint", "exact", "new.csv", "--out", "unchanged").code == 0
-    assert "`new.csv`: 20 rows" in Path("unchanged", CARD).read_text(encoding="utf-8")
+    text = Path("unchanged", CARD).read_text(encoding="utf-8")
+    assert "`new.csv`: 20 rows" in text and "Nothing was adapted: the model is that of an earlier run" in text
+    assert "unchanged, for this table." in section(text, "Model and method") and "conditionals" not in text
 
 
 def test_a_table_in_memory_and_one_in_which_nothing_varies(tmp_path: Path) -> None:

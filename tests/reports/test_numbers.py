@@ -138,6 +138,8 @@ def test_training_is_judged_by_held_out_rows_where_there_are_some() -> None:
     assert curves(whole)["acceptance"][1].tolist() == [0.25]
     assert told(whole, 2, 2, None, True).strain is None
     assert told([{**whole[1], "strain": 9.0}, {"epoch": 3, "objective": -1.0}], 3, 3, None, True).strain == 9.0
+    tuned = told(whole, 2, 2, "epochs", True, tuned=True)
+    assert (tuned.judged_by, tuned.rise) == ("tuned", None)
 
 
 def test_plain_values() -> None:

@@ -97,6 +97,11 @@ class Card:
         count = record.epochs or 0
         what = "The conditionals were adapted" if record.command == "finetune" else "The fit"
         ended = f"and the work {ended}" if record.command == "finetune" else ended
+        if record.command == "finetune" and not count:
+            return (
+                "Nothing was adapted: the model is that of an earlier run and knows the law of every hole. "
+                f"Written by vgi {record.version}."
+            )
         return f"{what} {ended}, after {count:,} {unit}{'s' * (count != 1)}. Written by vgi {record.version}."
 
     def _use(self, name: str) -> str:
@@ -157,7 +162,8 @@ class Card:
             f"Method `{record.method}`" + (f": {method.about}." if method else "."),
         ]
         if record.command == "finetune":
-            lines.append("The model is that of an earlier run, unchanged; its conditionals were adapted to this table.")
+            adapted = "; its conditionals were adapted to this table" if record.epochs else ", for this table"
+            lines.append(f"The model is that of an earlier run, unchanged{adapted}.")
         elif "model.name" in requested:
             lines.append("Why this model: it was asked for.")
         elif self.run.contest() is not None:

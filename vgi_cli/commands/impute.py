@@ -322,10 +322,19 @@ class Filled(NamedTuple):
     holes: Holes
 
 
-def filled(fitted: FittedTable, request: ImputeRequest, reporter: Reporter, keys: RowKeys | None = None) -> Filled:
+def filled(
+    fitted: FittedTable,
+    request: ImputeRequest,
+    reporter: Reporter,
+    keys: RowKeys | None = None,
+    *,
+    even: bool = False,
+) -> Filled:
     """Draw the holes of a table that is held in memory, or read into it (default: the fitted table).
 
     keys  what keys the randomness of its rows; None: `keyed_by_content` decides
+    even  whether the draws of a cell divide its distribution among them (`KeyedNoise.strata`), so that the mean of a
+          few is near that of many; else they are independent
 
     Raises as `impute` does.
     """
@@ -340,6 +349,7 @@ def filled(fitted: FittedTable, request: ImputeRequest, reporter: Reporter, keys
         seen = survey(Whole(table), fitted.schema, reporter, request.strict, unseen)
     request = dataclasses.replace(request, table=table)
     sampling = Sampling(fitted, request, Work(reporter, limit), incomplete=seen.incomplete)
+    sampling.even = even
     keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)) if keys is None else keys
     draws = sampling.whole(fitted.rows(table, keys.of(table)))
     sampling.keep_off_codes(draws, table)
@@ -516,6 +526,7 @@ class Sampling:
         self._seed = seed_of(fitted, request)
         self.sampler = sampler_of(fitted, request)
         self._imputer: Imputer | None = None
+        self.even = False
         self._moved: dict[str, int] = {}
         self._apart = 0
         self.deltas = Deltas(request.delta or (), fitted, self.sampler)
@@ -581,7 +592,7 @@ class Sampling:
         """As `draw`, of all the rows at once."""
         schema = self._fitted.schema
         numbers = torch.arange(self._m, device=self._device)
-        strata = 0 if self._request.point is None else self._m  # a mean of few draws is to be near that of many
+        strata = self._m if self.even else 0
         noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers, strata=strata)
         if self._imputer is None:
             draws = decode(rows.table.x.expand(self._m, -1, -1), schema)

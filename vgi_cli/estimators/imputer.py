@@ -45,8 +45,8 @@ class Imputer(Estimator):
     need: proper ones, whose draws include the uncertainty of the fitted parameters. Fills are at the resolution of
     their column and within its bounds.
 
-    how           what `transform` fills in: `mean` (levels: the one drawn most often), `median`, `mode` (numbers: the
-                  median), or `draw`, one draw
+    how           what `transform` fills in: `mean` (levels: the one drawn most often), `median`, `mode` (numbers beside
+                  levels: the median; refused where there are numbers only), or `draw`, one draw
     draws         of which these are made; more cost more time
     keep_empty_features
                   whether columns without any observed cell in `fit` keep their holes; by default they are dropped from
@@ -159,13 +159,13 @@ class Imputer(Estimator):
         fitted, reporter = self._fitted, self._reporter()
         started = time.monotonic()
         if point == "mode" and not fitted.layout.discrete:
-            point = "median"  # as of numbers beside levels
+            raise InvalidParameter("how='mode': every column holds numbers, which have no mode", "how='median'")
         keys = RowKeys(fitted.schema, by_content=True, counted=point is None)
         with as_value_errors(self._defaults()):
             asked = ImputeRequest(
                 checkpoint=fitted.run, settings=self._settings(), table=found.table(), m=m, point=point, started=started
             )
-            table, draws, holes = filled(fitted, asked.checked(in_memory=True), reporter, keys)
+            table, draws, holes = filled(fitted, asked.checked(in_memory=True), reporter, keys, even=point is not None)
             tables = to_frames(table, fitted.schema, draws, True, say=reporter.say)
         left = [name for name in holes.staying if name not in self._dropped]
         if left:

@@ -207,10 +207,15 @@ def _training(drawer: _Drawer) -> Part:
         if training.criterion in drawn
         else f"scores over {training.epochs} epochs"
     )
+    level = "Each curve should rise and level off. Bad: still rising at the right end (too few epochs); "
+    if training.judged_by == "em":
+        level = (
+            "The curve should level off. What EM climbs also counts how far covariances are from what they are shrunk "
+            "to, so that the log-likelihood may fall a little on the way. Bad: still rising at the right end; "
+        )
     caption = (
-        "Each curve should rise and level off. Bad: still rising at the right end (too few epochs); the score of "
-        "held-out rows falling while the other rises (learnt by heart). Columns are standardised here: the numbers are "
-        "not those of other sections."
+        f"{level}the score of held-out rows falling while the other rises (learnt by heart). Columns are standardised "
+        "here: the numbers are not those of other sections."
     )
     if "acceptance" in drawn:
         caption += " Accepted proposals should stay well above 20 %."

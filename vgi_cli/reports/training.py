@@ -52,17 +52,25 @@ def curves(lines: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Floats, Floats
 
 
 def told(
-    lines: Sequence[Mapping[str, Any]], epochs: int, planned: int, stopped_by: str | None, finished: bool
+    lines: Sequence[Mapping[str, Any]],
+    epochs: int,
+    planned: int,
+    stopped_by: str | None,
+    finished: bool,
+    *,
+    tuned: bool = False,
 ) -> Training:
-    """How a fit went, from the lines of metrics.jsonl and what its manifest says."""
+    """How a fit went, from the lines of metrics.jsonl and what its manifest says; `tuned`: of a fine-tuned run."""
     main = main_lines(lines)
     name = criterion_of(main)
     drawn = curves(lines)
     values = drawn[name][1] if name in drawn else np.zeros(0)
     scores = next((curve[1] for key, curve in drawn.items() if key not in (*CRITERIA, "acceptance")), np.zeros(0))
-    judged_by: Literal["held-out", "em", "curve", "nothing"]
+    judged_by: Literal["held-out", "em", "curve", "nothing", "tuned"]
     gained: float | None
-    if len(scores) > 1:
+    if tuned:
+        judged_by, gained = "tuned", None
+    elif len(scores) > 1:
         judged_by, gained = "held-out", float(scores[-1] - scores[:-1].max())
     elif name == "loglik":
         judged_by, gained = ("em", remaining(values)) if len(values) > 1 else ("nothing", None)

@@ -37,7 +37,8 @@ class Training:
     steps      of the whole fit, warm-ups among them
     stopped_by see the run's manifest
     judged_by  what tells whether the fit had levelled off: scores of held-out rows, the shrinking steps of EM, the last
-               third of the curve, or nothing (too few epochs)
+               third of the curve, or nothing (too few epochs); `tuned`: the model was not trained, its conditionals
+               were adapted
     rise       what the fit still gained then, nats a row: the last score of held-out rows over the best before; the
                last third of the curve over the middle one; what EM would gain if its steps went on shrinking as before
     held_out   the last score of held-out rows, nats a row; None: there were none
@@ -51,7 +52,7 @@ class Training:
     steps: int
     stopped_by: str | None
     finished: bool
-    judged_by: Literal["held-out", "em", "curve", "nothing"]
+    judged_by: Literal["held-out", "em", "curve", "nothing", "tuned"]
     rise: float | None
     held_out: float | None
     strain: float | None = None

@@ -112,6 +112,14 @@ def _level(numbers: Numbers) -> Iterable[Verdict]:
                 f"The fit has not come to its end: this is its model after {_epochs(training.epochs)}.",
             )
         ]
+    if training.judged_by == "tuned":
+        text = "The model is that of an earlier run, unchanged; "
+        if not training.epochs:
+            return [Verdict("training", "good", f"{text}it knows the law of every hole, so that nothing was adapted.")]
+        if training.stopped_by == "time_limit":
+            cut = f"a time limit ended the work on its conditionals after {_epochs(training.epochs)}."
+            return [Verdict("training", "look", text + cut)]
+        return [Verdict("training", "good", f"{text}its conditionals were adapted for {_epochs(training.epochs)}.")]
     if training.stopped_by == "converged":
         return [Verdict("training", "good", f"The fit has converged, after {_epochs(training.epochs)}.")]
     if training.rise is None:

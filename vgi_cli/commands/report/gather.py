@@ -193,7 +193,8 @@ def _without_draws(run: RunFolder, looked: Looked) -> tuple[Numbers, Pictures]:
     lines = run.metrics()
     told = None
     if not fitted.empty:
-        told = training.told(lines, record.epochs or 0, record.epochs_planned or 0, record.stopped_by, run.finished)
+        epochs, tuned = (record.epochs or 0, record.epochs_planned or 0), record.command == "finetune"
+        told = training.told(lines, *epochs, record.stopped_by, run.finished, tuned=tuned)
     numbers = Numbers(
         facts=facts,
         training=told,
