@@ -20,7 +20,7 @@ from vgi_cli.fitting.plan import find_run
 from vgi_cli.runs import files as checkpoint
 from vgi_cli.runs import folder as directory
 from vgi_cli.runs.files import COMMITTED, PENDING, commit, finish_commit, write_atomic, write_synced
-from vgi_cli.runs.folder import RunFolder, beside, check_free, claim, set_aside
+from vgi_cli.runs.folder import RunFolder, beside, check_free, check_writable, claim, set_aside
 from vgi_cli.runs.lock import sole_writer
 from vgi_cli.runs.tensors import read_tensors
 
@@ -122,6 +122,16 @@ def test_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(RunError, match="cannot create"):
         claim(None, parent=tmp_path)
+
+
+def test_whether_a_folder_can_be_made_is_found_before_a_fit(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot create '.*run': Not a directory"):
+        check_writable(tmp_path / "file" / "run")
+    check_writable(tmp_path / "a" / "b" / "run")
+    check_writable(tmp_path)
+    check_writable(None)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]  # nothing is left of it
 
 
 def test_a_folder_below_a_file_cannot_be_created(tmp_path: Path) -> None:

@@ -48,7 +48,17 @@ from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import ENCODING, POSTERIOR, READING, REFITS, SAVING, TRAINING, TRYING, Reporter, Silent
 from vgi_cli.runs.elsewhere import RunElsewhere
-from vgi_cli.runs.folder import CARD, RunFolder, beside, check_free, claim, in_its_place, left_beside, set_aside
+from vgi_cli.runs.folder import (
+    CARD,
+    RunFolder,
+    beside,
+    check_free,
+    check_writable,
+    claim_or_beside,
+    in_its_place,
+    left_beside,
+    set_aside,
+)
 from vgi_cli.runs.lock import sole_writer
 from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.problems import Settings, origin
@@ -95,7 +105,9 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
                 made.append(RunFolder(Path(ranks.text("")), dict(manifest)))
                 yield RunElsewhere(manifest, made[0].path, ranks)
                 return
-            claimed = claim(out, request.force)
+            claimed = claim_or_beside(out, request.force)
+            if out is not None and claimed.path != out:
+                reporter.warn(f"another command has taken '{out}' meanwhile: this run is '{claimed.path}'")
             with sole_writer(claimed.path), claimed.undone_if_empty():
                 made.append(RunFolder(claimed.path, dict(manifest), claimed))
                 made[0].ranks = ranks
@@ -164,6 +176,8 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunSt
     require_files(request.max_memory, table)
     recipe = make_plan(settings, from_memory=table is not None)
     check_free(request.folder, request.force)
+    if keep is not in_memory and work.ranks.rank == 0:
+        check_writable(request.folder)
     set_threads(recipe.threads or 1)
     work.reporter.plan([READING, *stages(recipe, None)])
     with work.reporter.stage(READING) as stage:

@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -162,6 +163,30 @@ def check_free(out: Path | None, force: bool) -> None:
         raise UsageError(f"--out: '{out}' has no name here, so --force does not replace it", "call it by its name")
     if not run:
         raise UsageError(f"--out: '{out}' exists and is not a run, so --force does not replace it", "choose a new name")
+
+
+def check_writable(out: Path | None) -> None:
+    """RunError where no folder can be made there: found before a fit, not after it."""
+    place = Path() if out is None else out if out.exists() else out.absolute().parent
+    while not place.exists():
+        place = place.parent
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".vgi-", dir=place))
+    except OSError as error:
+        what = "a run folder here" if out is None else f"'{out}'"
+        raise RunError(f"cannot create {what}: {error.strerror}", "choose another folder with --out") from None
+
+
+def claim_or_beside(out: Path | None, force: bool = False) -> Claim:
+    """As `claim` of a name that was free when the fit began: where another command has taken it meanwhile, the next one
+    of `out-2`, `out-3`, …, so that no work is lost."""
+    try:
+        return claim(out, force)
+    except UsageError:
+        if out is None or force or not out.is_dir():
+            raise
+    others = (out.with_name(f"{out.name}-{number}") for number in itertools.count(2))
+    return claim(next(other for other in others if not other.exists()))
 
 
 def next_free(parent: Path) -> Path:
