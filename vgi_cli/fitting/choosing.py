@@ -264,7 +264,7 @@ def model_size(recipe: Recipe, table: TensorTable, work: Work) -> dict[str, Any]
         together = len(table.layout.columns)
         reporter.say(
             f"{table.N} row{'s' * (table.N != 1)} say little about how {together} columns go together: "
-            "a fill leans on what is seen of its own column"
+            "where these are not closely related, a fill leans on what is seen of its own column"
         )
     elif table.D >= MANY and table.N < RELATED * table.D:
         reporter.say(

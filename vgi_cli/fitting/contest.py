@@ -576,7 +576,9 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     if mean >= 1:
         work.reporter.warn(
             f"no model is seen to fill hidden cells better than each column alone would (best score {mean:.2f}, "
-            f"standard error {noise:.2f}): columns say little of each other, or too little for so few rows"
+            f"standard error {noise:.2f}): columns say little of each other, or too little for so few rows. Where "
+            "it depends on other columns which cells are missing, means and slopes of filled tables may be nearer to "
+            "the truth all the same than those of what is observed"
         )
     winner = league.entries[league.winner][0]
     members = average(league, len(used))
