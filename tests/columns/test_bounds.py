@@ -341,3 +341,30 @@ def test_whatever_is_drawn_in_the_box_is_written_within_the_bounds(
         assert x.kind != "integer" or (written == np.rint(written)).all()
         if not x.levels and asked in (None, "observed") and min(values) > 0:
             assert written.min() > 0
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (RNG.integers(0, 24, 800), (0.0, 23.0)),  # hours of the day
+        (RNG.integers(0, 360, 800), (0.0, 359.0)),  # degrees
+        (RNG.integers(18, 81, 900), (18.0, 80.0)),  # whoever may take part
+        ((RNG.random(900) + 5).round(3), (5.0, 6.0)),
+        (RNG.normal(0, 20, 30_000).round(), (None, None)),  # tails
+        (RNG.poisson(12, 3000) + 4, (1.0, None)),
+        (RNG.exponential(40, 3000).round() + 1, (1.0, None)),  # dense at one end alone
+        (RNG.integers(0, 24, 40), (0.0, None)),  # too few cells to say
+        (RNG.random(900) + 5, (5.0, None)),  # not rounded: whatever lies beyond may have been missed by little
+    ],
+)
+def test_cells_that_are_dense_up_to_both_ends_end_there(
+    values: Any, expected: tuple[float | None, float | None]
+) -> None:
+    column = infer_schema(from_text("x\n" + "\n".join(f"{v:.17g}" for v in values) + "\n"))[0].encoded[0]
+    assert isinstance(column, Number)
+    ends = tuple(None if bound is None else bound.value for bound in (column.lower, column.upper))
+    if expected[0] is not None and expected[1] is not None:
+        assert ends == pytest.approx((values.min(), values.max())) and ends == pytest.approx(expected, abs=0.01)
+        assert column.limits is not None and "(cells are dense up to both ends)" in column.limits.words
+    else:
+        assert "even" not in {bound.why for bound in column.bounds}

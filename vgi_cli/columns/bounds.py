@@ -19,13 +19,16 @@ from vgi_cli.columns.lattice import Lattice, Spike, find_spikes
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.errors import UsageError
 
-Why = Literal["sign", "spike", "few", "levels", "type", "asked", "observed"]
+Why = Literal["sign", "spike", "few", "even", "levels", "type", "asked", "observed"]
 
 FEW, MOST_FEW = 7, 12
 """Whole numbers from the least to the greatest observed one, up to which a column is a scale: its ends are limits. With
 more than FEW the last values of a count look alike, so an end is one only ..."""
 OFTEN = 5
 """... where it holds that many cells: the largest of a count is hardly ever seen more than once or twice."""
+EDGE, DENSE = 0.05, 12
+"""Cells are dense up to an end where so many lie no farther from it than that share of the middle nine tenths of the
+values is wide: were values as likely beyond, there would be none by chance in one of 100,000 columns."""
 PILED = 0.01
 """Share of the observed cells that pile up at an end that is a limit (fewer than a spike needs to get room)."""
 NEAREST = 1e-6
@@ -121,8 +124,8 @@ def bounds_of(
     zero     whether zero is a limit where all values are on one side of it
 
     Both are values that the column can take. A natural limit is, the first of these that there is: values that pile up
-    at the end; few whole numbers; zero, where no value lies beyond it (and not zero itself unless it was observed); the
-    limit of the type.
+    at the end; few whole numbers; the end itself, where cells of a rounded column are dense up to both ends and pile up
+    at none; zero, where no value lies beyond it (and not zero itself unless it was observed); the limit of the type.
     """
     piles: tuple[Spike, ...] = ()
     if lattice is not None and (asked is None or asked.rule == "range"):
@@ -151,11 +154,14 @@ def _bound(
             return Bound(end, "observed")
         if limit is not None:
             return Bound(_inside(limit, end, whole, lattice, side), "asked")
+    even = zero and lattice is not None and not piles and _is_even(values)
     for pile in piles:
         if lattice is not None and pile.holds(np.array(end), lattice.resolution):
             return Bound(pile.value, "spike")
     if whole and lattice is not None and _is_scale(values, lattice, end):
         return Bound(end, "few")
+    if even:
+        return Bound(end, "even")
     if zero and side * end <= 0:
         return Bound(_beside_zero(end, whole, lattice, side), "sign")
     if limits is not None:
@@ -169,6 +175,15 @@ def _is_scale(values: Floats, lattice: Lattice, end: float) -> bool:
     if span > MOST_FEW or 2 * len(np.unique(values)) > len(values):
         return False
     return span <= FEW or int((values == end).sum()) >= OFTEN
+
+
+def _is_even(values: Floats) -> bool:
+    """Whether cells are dense right up to both ends (hours of the day, degrees of a compass, places in a list): then
+    some would lie beyond, were that possible."""
+    low, high = np.quantile(values, [0.05, 0.95])
+    near = EDGE * (high - low)
+    below, above = (values - values.min() <= near).sum(), (values.max() - values <= near).sum()
+    return bool(near > 0 and min(below, above) >= DENSE)
 
 
 def _inside(limit: float, end: float, whole: bool, lattice: Lattice | None, side: int) -> float:
