@@ -360,7 +360,7 @@ def test_whatever_is_drawn_in_the_box_is_written_within_the_bounds(
 def test_cells_that_are_dense_up_to_both_ends_end_there(
     values: Any, expected: tuple[float | None, float | None]
 ) -> None:
-    column = infer_schema(from_text("x\n" + "\n".join(f"{v:.17g}" for v in values) + "\n"))[0].encoded[0]
+    column = infer_schema(from_text("x\n" + "\n".join(repr(float(v)) for v in values) + "\n"))[0].encoded[0]
     assert isinstance(column, Number)
     ends = tuple(None if bound is None else bound.value for bound in (column.lower, column.upper))
     if expected[0] is not None and expected[1] is not None:
