@@ -668,9 +668,35 @@ class TestSigns:
         for filled in kept(frame, hidden(frame, "change"), schema):
             assert (np.abs(100 * filled.change / frame.base - frame.percent) <= 0.0501).all()
 
-    def test_no_square_of_what_has_both_signs(self) -> None:
+    @pytest.mark.parametrize("decimals", [1, 3])
+    def test_the_square_of_what_has_both_signs(self, decimals: int) -> None:
+        """The square is computed; a root has the sign of its draw, for the square does not tell it."""
+        x = np.random.default_rng(5).normal(0, 10, 400).round(decimals)
+        frame = pd.DataFrame({"x": x, "square": (x**2).round(2 * decimals)})
+        schema = schema_of(holed(frame, share=0.1))
+        assert [one.words() for one in schema.relations] == ["'square' = 'x'^2"]
+        for filled in kept(frame, hidden(frame, "square"), schema):
+            np.testing.assert_allclose(filled.square, frame.square, atol=1e-9)
+        for filled in kept(frame, hidden(frame, "x"), schema):
+            np.testing.assert_allclose(filled.x.abs(), frame.x.abs(), atol=1e-9)
+            assert 0.3 < (filled.x < 0).mean() < 0.7
+        for filled in kept(frame, hidden(frame, "x", "square"), schema):
+            np.testing.assert_allclose(filled.square, filled.x**2, atol=1e-9)
+            assert not np.allclose(filled.x, frame.x) and (filled.x < 0).any() and (filled.x > 0).any()
+
+    def test_no_cube_of_what_has_both_signs(self) -> None:
         x = np.random.default_rng(5).normal(0, 10, 400).round(1)
-        assert schema_of(pd.DataFrame({"x": x, "square": (x**2).round(2)})).relations == ()
+        assert schema_of(pd.DataFrame({"x": x, "cube": (x**3).round(3)})).relations == ()
+
+    def test_the_power_of_a_squared_rounded_ratio_keeps_its_digits(self) -> None:
+        rng = np.random.default_rng(6)
+        frame = pd.DataFrame({"z": rng.normal(0, 2, 400).round(2), "w": rng.normal(60, 9, 400).round(1)})
+        frame["ratio"] = (frame.w * frame.z**2).round(1)
+        schema = schema_of(holed(frame, share=0.1))
+        assert [one.words() for one in schema.relations] == ["'ratio' = 'z'^2 × 'w', rounded"]
+        for filled in kept(frame, hidden(frame, "z"), schema):
+            off = np.abs(filled.w * filled.z**2 - frame.ratio)
+            assert (off <= 0.0501 + frame.w * 0.0051 * (2 * frame.z.abs() + 0.0051)).all()
 
 
 class TestBandsOfSums:

@@ -86,7 +86,7 @@ class Relation:
 
     def solved(self, values: Floats, place: int, first: Floats) -> Floats:
         """[..] the cell at `place` of a sum or a product, from the others of values [.., columns] and `first` [..] in
-        place of the first one; infinite or NaN where there is none."""
+        place of the first one; infinite or NaN where there is none. Of what is squared the sign stays as it is there."""
         weights = np.array(self.weights)
         rest = [i for i in range(1, len(weights)) if i != place]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -94,7 +94,11 @@ class Relation:
                 left = self.constant - values[..., rest] @ weights[rest]
                 return np.asarray(left if place == 0 else (left - first) / weights[place])
             left = self.constant * np.prod(values[..., rest] ** -weights[rest], -1)
-            return np.asarray(left if place == 0 else (left / first) ** (1 / weights[place]))
+            if place == 0:
+                return np.asarray(left)
+            root = (left / first) ** (1 / weights[place])
+            below = (values[..., place] < 0) & (weights[place] % 2 == 0)
+            return np.asarray(np.where(below, -root, root))
 
     def size(self, values: Floats) -> Floats:
         """[..] how large the terms are from which `solved` computes the first column: rounding errors are a share of

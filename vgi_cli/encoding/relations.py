@@ -421,13 +421,13 @@ def _closest(z: Floats, y: Floats) -> Floats:
 
 def _product(names: tuple[str, ...], x: Floats, digit: float, exact: bool) -> Relation | None:
     """The first of the columns x [n, columns] as a product of powers of the others, as `_sum`. Powers are whole numbers
-    up to MOST_POWER, and one of columns with negative cells: of others the others do not tell the sign."""
+    up to MOST_POWER, and up to two of columns with negative cells."""
     above = np.abs(x[(x != 0).all(1)])
     logs = np.log(above) - np.log(above).mean(0)
     if len(above) <= x.shape[1] or not (logs[:, 1:].std(0) > 0).all():
         return None
     powers = np.rint(np.linalg.lstsq(logs[:, 1:], logs[:, 0], rcond=None)[0])
-    if not powers.all() or np.abs(powers).max() > MOST_POWER or (np.abs(powers)[(x[:, 1:] < 0).any(0)] > 1).any():
+    if not powers.all() or np.abs(powers).max() > MOST_POWER or (np.abs(powers)[(x[:, 1:] < 0).any(0)] > 2).any():
         return None
     y, others, half = above[:, 0], np.prod(above[:, 1:] ** powers, 1), digit * (1 + TIE)
     most = noise_of(2 * y, 2 * digit) if exact else np.full(len(y), half)
