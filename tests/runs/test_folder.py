@@ -124,14 +124,17 @@ def test_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
         claim(None, parent=tmp_path)
 
 
-def test_whether_a_folder_can_be_made_is_found_before_a_fit(tmp_path: Path) -> None:
+def test_whether_a_folder_can_be_made_is_found_before_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match=r"cannot create '.*run': Not a directory"):
         check_writable(tmp_path / "file" / "run")
     check_writable(tmp_path / "a" / "b" / "run")
     check_writable(tmp_path)
     check_writable(None)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]  # nothing is left of it
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
+    with pytest.raises(RunError, match=r"cannot create '.*run': Permission denied"):
+        check_writable(tmp_path / "a" / "run")
 
 
 def test_a_folder_below_a_file_cannot_be_created(tmp_path: Path) -> None:

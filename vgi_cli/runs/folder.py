@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import os
 import shlex
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,15 +166,16 @@ def check_free(out: Path | None, force: bool) -> None:
 
 
 def check_writable(out: Path | None) -> None:
-    """RunError where no folder can be made there: found before a fit, not after it."""
+    """RunError where no folder can be made there, as far as permissions tell: found before a fit, not after it."""
     place = Path() if out is None else out if out.exists() else out.absolute().parent
     while not place.exists():
         place = place.parent
-    try:
-        os.rmdir(tempfile.mkdtemp(prefix=".vgi-", dir=place))
-    except OSError as error:
+    wrong = None if place.is_dir() else errno.ENOTDIR
+    if wrong is None and not os.access(place, os.W_OK | os.X_OK):
+        wrong = errno.EACCES
+    if wrong is not None:
         what = "a run folder here" if out is None else f"'{out}'"
-        raise RunError(f"cannot create {what}: {error.strerror}", "choose another folder with --out") from None
+        raise RunError(f"cannot create {what}: {os.strerror(wrong)}", "choose another folder with --out")
 
 
 def claim_or_beside(out: Path | None, force: bool = False) -> Claim:
