@@ -86,7 +86,7 @@ class Relation:
 
     def solved(self, values: Floats, place: int, first: Floats) -> Floats:
         """[..] the cell at `place` of a sum or a product, from the others of values [.., columns] and `first` [..] in
-        place of the first one; infinite or NaN where there is none. The root of a square has the sign that it has there."""
+        place of the first one; infinite or NaN where there is none. The root of a square has the sign that is there."""
         weights = np.array(self.weights)
         rest = [i for i in range(1, len(weights)) if i != place]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

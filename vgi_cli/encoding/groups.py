@@ -152,15 +152,16 @@ class Ranked:
         self.table, self.schema, self._said = table, schema, said
 
     @cached_property
-    def columns(self) -> list[tuple[str, Floats]]:
+    def columns(self) -> list[tuple[str, npt.NDArray[np.float32]]]:
         """Name and ranks [N], from 0 to 1, NaN of a missing cell, of the first columns."""
         out = []
         for column in [c for c in self.schema.encoded if isinstance(c, Number) or _two(c)][: COMPARED + 1]:
             values = column.codes(self.table.column(column.name))
             seen = values[np.isfinite(values)]
             some = np.sort(seen[:: len(seen) // RANKED + 1])
-            ranks = np.searchsorted(some, values) / max(len(some), 1)
-            out.append((column.name, np.where(np.isfinite(values), ranks, np.nan)))
+            ranks = (np.searchsorted(some, values) / max(len(some), 1)).astype(np.float32)
+            ranks[~np.isfinite(values)] = np.nan
+            out.append((column.name, ranks))
         return out
 
     @cached_property
@@ -303,7 +304,7 @@ def analyses(ranked: Ranked, by: str, places: Places) -> list[Alike]:
     for name, ranks in ranked.columns:
         if name == by:
             continue
-        x = ranks[rows]
+        x = ranks[rows].astype(np.float64)
         seen = np.isfinite(x) & (groups >= 0)
         x, at = x[seen], groups[seen]
         counts = np.bincount(at, minlength=G)
