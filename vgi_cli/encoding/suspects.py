@@ -31,6 +31,7 @@ from vgi_cli.columns.wording import (
     named,
     typed,
 )
+from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.skips import skipped
 from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, scales_of_words, spelled_alike
@@ -84,6 +85,7 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         + keys
         + repeated(ranked)
         + _ticked(table, schema)
+        + dummies(table, schema)
         + _scarce(table, schema)
         + _skipped(table, schema)
         + _far_away(table, schema)
