@@ -33,6 +33,7 @@ from vgi_cli.columns.wording import (
 )
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
+from vgi_cli.encoding.series import series
 from vgi_cli.encoding.skips import skipped
 from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, scales_of_words, spelled_alike
 from vgi_cli.encoding.texts import text_doubts, thousands
@@ -84,6 +85,7 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         + totals(table, schema)
         + keys
         + repeated(ranked)
+        + series(table, schema)
         + _ticked(table, schema)
         + dummies(table, schema)
         + _scarce(table, schema)
