@@ -224,6 +224,7 @@ def test_the_two_lines_are_there_once_and_use_the_constraints() -> None:
     assert re.search(r"^torch==", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.M)
 
 
+@pytest.mark.full_fits
 def test_main_line_of_readme(sample_folder: Path) -> None:
     """Fit, impute and evaluate the sample table, in this process; then look at what came out."""
     line = next(line for line in README.splitlines() if line.startswith("python3 -m venv .venv"))
