@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import vgi_cli
 from tests.table.helpers import from_text
 from vgi_cli.columns.base import Carried, Empty
 from vgi_cli.columns.clock import format_problem
@@ -459,3 +461,29 @@ def test_moments_with_and_without_a_time_zone_are_not_mixed(zoned: bool) -> None
         check(from_frame(new), schema)
     assert "`tz_localize` or `tz_convert`" in str(refused.value.hint)
     assert check(from_frame(fitted), schema)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kathmandu", "UTC", "Australia/Lord_Howe"])
+def test_days_of_a_zone_are_filled_with_days(zone: str) -> None:
+    """The days with which summer time begins and ends have 23 and 25 hours, so that midnights are no multiples."""
+    days = pd.date_range("2000-01-01", periods=400, tz=zone).to_series(index=range(400))
+    rng = np.random.default_rng(0)
+    column = infer_schema(from_frame(pd.DataFrame({"day": days.where(rng.random(400) > 0.2), "x": np.arange(400.0)})))[
+        0
+    ].encoded[0]
+    assert isinstance(column, Moment)
+    moved = column.codes(from_frame(pd.DataFrame({"day": days})).column("day"))
+    np.testing.assert_array_equal(column.clock.snap(moved), moved)
+    away = moved + rng.uniform(-11, 11, 400) * 3600
+    np.testing.assert_array_equal(column.clock.snap(np.stack([away, moved]))[0], moved)
+    hours = pd.Series(pd.date_range("2000-01-01", periods=400, freq="h", tz=zone))
+    other = infer_schema(from_frame(pd.DataFrame({"day": hours, "x": np.arange(400.0)})))[0].encoded[0]
+    assert isinstance(other, Moment) and not other.clock.daily
+
+
+def test_fills_of_days_of_a_zone_are_days(tmp_path: Path) -> None:
+    days = pd.Series(pd.date_range("2000-01-01", periods=300, tz="Europe/Berlin"))
+    frame = pd.DataFrame({"day": days.where(np.arange(300) % 9 > 0), "x": np.arange(300.0)})
+    run = vgi_cli.fit(frame, model="fa", set={"model.factors": 1, "bootstrap": "none"}, out=tmp_path / "run")
+    for filled in run.impute(m=2):
+        assert (filled.day.dt.normalize() == filled.day).all() and str(filled.day.dt.tz) == "Europe/Berlin"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import product
@@ -307,6 +308,7 @@ class Clock:
     halves  whether am and pm are lower case; empty: `AM`
     offset  from UTC as it is written, empty where none is
     zone    of a typed column, None where it has none
+    daily   whether all moments are midnights of the zone, whose days differ in length where it has summer time
     """
 
     what: What
@@ -320,6 +322,7 @@ class Clock:
     halves: Case = ""
     offset: str = ""
     zone: str | None = None
+    daily: bool = False
 
     @property
     def per(self) -> int:
@@ -349,8 +352,19 @@ class Clock:
 
     def snap(self, values: Floats) -> Floats:
         """The nearest values of moments that the column can hold."""
-        steps = np.rint((self.ticks(values) - self.origin) / self.step).astype(np.int64)
+        ticks = self.ticks(values)
+        if self.daily:
+            return self.values(self._midnight(ticks))
+        steps = np.rint((ticks - self.origin) / self.step).astype(np.int64)
         return self.values(steps * self.step + self.origin)
+
+    def _midnight(self, ticks: Ints) -> Ints:
+        """The nearest ticks at which days begin."""
+        days, place = np.unique(to_unit(ticks, self.unit, "D"), return_inverse=True)
+        near = [np.clip(days + more, *self.days_held) for more in (-1, 0, 1, 2)]
+        begins = np.stack([self.midnights(each) for each in near])[:, place.reshape(ticks.shape)]
+        nearest = np.abs(begins - ticks).argmin(0)
+        return np.asarray(np.take_along_axis(begins, nearest[None], 0)[0])
 
     def ticks_in(self, values: Floats, unit: Tick) -> Ints:
         """The same in another unit."""
@@ -532,7 +546,7 @@ def typed_clock(moments: Moments, ticks: Ints) -> Clock:
         "time": "%H:%M:%S.%f",
         "duration": LONG if moments.unit == "ns" else PYTHON,
     }[moments.what]
-    return Clock(
+    clock = Clock(
         moments.what,
         unit,
         _origin(moments.what, ticks),
@@ -542,6 +556,9 @@ def typed_clock(moments: Moments, ticks: Ints) -> Clock:
         ragged=True,
         zone=moments.zone,
     )
+    if moments.zone is None or clock.step == DAY * clock.per or not zone_known(moments.zone):
+        return clock
+    return replace(clock, daily=bool(np.array_equal(clock._midnight(ticks), ticks)))
 
 
 def text_clock(what: What, format: str, reading: Reading, observed: Bools) -> Clock:
