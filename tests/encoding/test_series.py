@@ -38,6 +38,8 @@ def test_a_series_is_said(seed: int) -> None:
     assert line.endswith("is filled as if by itself; columns with the values before and after it tell the model")
     table = from_frame(frame)
     assert line in suspects(table, infer_schema(table)[0])
+    months = frame.assign(day=pd.date_range("1990-01-01", periods=300, freq="MS")[frame.index])
+    assert lines_of(months) != []
     assert lines_of(frame.drop(frame.index[::7])) == lines_of(frame.drop(frame.index[::7])) != []  # some days lack
 
 

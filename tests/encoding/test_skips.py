@@ -175,21 +175,25 @@ def test_a_level_is_likelier_where_the_question_was_not_answered(tmp_path: Path)
     count, without = (x.smoke.value_counts() for x in (known, known[silent]))
     blank = [(without.get(level, 0) + 0.5) / (count[level] + 1) if level != "no" else 1.0 for level in levels]
     assert skip.blank == pytest.approx(blank)
-    assert skip.known == pytest.approx([count[level] / len(known) for level in levels])
     at = {name: i for i, name in enumerate(schema.modelled)}
     missing = np.stack([frame[name].isna().to_numpy() for name in schema.modelled], 1)
     unasked = missing[:, at["smoke"]] & missing[:, [at["cigarettes"], at["brand"]]].all(1)
     rng = np.random.default_rng(1)
     draws = rng.normal(size=(400, N, len(at)))
-    draws[..., at["smoke"]] = rng.choice(3, (400, N), p=skip.known)  # the model says of a row what it says of all
+    law = rng.dirichlet([1.0, 1.0, 1.0], N)  # what the model says of each row
+    law[:5] = [[1e-6, 1e-6, 1 - 2e-6]] * 5
+    draws[..., at["smoke"]] = (rng.random((400, N, 1)) >= law.cumsum(1)).sum(-1).clip(max=2)
     draws[..., at["brand"]] = 0.0
     before = draws.copy()
     numbers = rng.random((400, N))
-    assert keep_relations(draws, np.zeros(missing.shape), missing, schema, uniform=lambda name: numbers) == 0
-    odds = np.array(skip.known) * skip.blank
-    new = draws[:, unasked, at["smoke"]]
-    share = np.bincount(new.astype(int).ravel(), minlength=3) / new.size
-    assert np.abs(share - odds / odds.sum()).max() < 4 * np.sqrt(0.25 / new.size)
+    zeros = np.zeros(missing.shape)
+    assert keep_relations(draws, zeros, missing, schema, uniform=lambda name: numbers, laws={"smoke": law}) == 0
+    wanted = law[unasked] * skip.blank
+    wanted /= wanted.sum(1, keepdims=True)
+    new = draws[:, unasked, at["smoke"]].astype(int)
+    share = np.stack([(new == level).mean(0) for level in range(3)], 1)
+    assert np.abs(share - wanted).max() < 5 * np.sqrt(0.25 / 400)
+    assert np.abs(share.mean(0) - wanted.mean(0)).max() < 4 * np.sqrt(0.25 / new.size)
     same = np.ones((400, N), bool)
     same[:, missing[:, at["smoke"]]] = False
     np.testing.assert_array_equal(draws[same], before[same])
@@ -210,12 +214,28 @@ def test_the_share_of_the_level_is_that_of_the_whole_table(tmp_path: Path) -> No
     assert abs(np.mean(shares)) < 0.012  # it was 0.055
 
 
+def test_what_the_rest_of_a_row_says_of_the_level_stays(tmp_path: Path) -> None:
+    """Who smokes is told almost surely by x: of those who do and left both answers blank, fills say so."""
+    rng = np.random.default_rng(1)
+    smoke = rng.random(600) < 0.3
+    frame = pd.DataFrame({"x": (smoke * 16 + rng.normal(size=600)).round(2), "smoke": np.where(smoke, "yes", "no")})
+    frame["cigarettes"] = np.where(smoke & (rng.random(600) < 0.8), rng.poisson(12, 600), np.nan)
+    frame.loc[rng.random(600) < 0.25, "smoke"] = None
+    both = frame.smoke.isna() & frame.cigarettes.isna() & smoke
+    run = vgi_cli.fit(frame, out=tmp_path / "run", model="mixture", set={"model.components": 2, "bootstrap": "none"})
+    assert both.sum() > 5
+    share = np.mean([(one.smoke[both] == "yes").mean() for one in run.impute(m=20)])
+    assert share > 0.6  # the mixture says 0.95 before it looks at the blank answers; by the share in the table: 0.3
+    imputer = vgi_cli.Imputer(model="mixture", how="mode", set={"model.components": 2, "bootstrap": "none"})
+    assert (imputer.fit_transform(frame).smoke[both] == "yes").mean() > 0.8
+
+
 def test_schemas_without_them_weigh_nothing() -> None:
     schema = schema_of(survey())
     raw = json.loads(schema.to_json())
-    del raw["skips"][0]["blank"], raw["skips"][0]["known"]
+    del raw["skips"][0]["blank"]
     (old,) = Schema.from_json(json.dumps(raw)).skips
-    assert old.blank == () and old.known == ()
+    assert old.blank == ()
     raw["skips"][0]["blank"] = [0.5]
     with pytest.raises(RunError, match="the skipped columns do not fit together"):
         Schema.from_json(json.dumps(raw))

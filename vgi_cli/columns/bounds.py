@@ -26,6 +26,8 @@ FEW, MOST_FEW = 7, 12
 more than FEW the last values of a count look alike, so an end is one only ..."""
 OFTEN = 5
 """... where it holds that many cells: the largest of a count is hardly ever seen more than once or twice."""
+SPARSE = 0.5
+"""Share of the values between the ends below which those that occur, again and again, may be of repeated rows."""
 EDGE, DENSE = 0.05, 12
 """Cells are dense up to an end where so many lie no farther from it than that share of the middle nine tenths of the
 values is wide: were values as likely beyond, there would be none by chance in one of 100,000 columns."""
@@ -154,7 +156,7 @@ def _bound(
             return Bound(end, "observed")
         if limit is not None:
             return Bound(_inside(limit, end, whole, lattice, side), "asked")
-    even = zero and lattice is not None and not piles and _is_even(values)
+    even = zero and lattice is not None and not lattice.stand_in and not piles and _is_even(values, lattice.resolution)
     for pile in piles:
         if lattice is not None and pile.holds(np.array(end), lattice.resolution):
             return Bound(pile.value, "spike")
@@ -177,9 +179,12 @@ def _is_scale(values: Floats, lattice: Lattice, end: float) -> bool:
     return span <= FEW or int((values == end).sum()) >= OFTEN
 
 
-def _is_even(values: Floats) -> bool:
+def _is_even(values: Floats, resolution: float) -> bool:
     """Whether cells are dense right up to both ends (hours of the day, degrees of a compass, places in a list): then
     some would lie beyond, were that possible."""
+    distinct, counts = np.unique(values, return_counts=True)
+    if np.median(counts) > 1 and len(distinct) < SPARSE * (distinct[-1] - distinct[0]) / resolution:
+        values = distinct  # values between are lacking: rows of one subject, visit by visit, are one cell
     low, high = np.quantile(values, [0.05, 0.95])
     near = EDGE * (high - low)
     below, above = (values - values.min() <= near).sum(), (values.max() - values <= near).sum()

@@ -34,9 +34,9 @@ NOISE = 0.01
 """... and share of the variance that spreading over the cells may add."""
 NARROWEST = 1e-5
 """Standard deviations that a cell is wide at least: float32 keeps neighbours apart."""
-MOST_PLACES, LARGEST = 10_000_000, 1e9
-"""Values that a column may take between its ends for heaps to be looked for; and the size of such, in units of the
-resolution."""
+MOST_PLACES, PLACES, LARGEST = 2_000_000, 2_000, 1e9
+"""Values that a column may take between its ends for heaps to be looked for, and for each cell; and the size of such,
+in units of the resolution."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -65,14 +65,15 @@ class Heaps:
 
     def width(self, values: Floats) -> Floats:
         """[..] over how much of the data units each of the values is spread."""
-        kind = np.mod(np.rint(values / self.resolution), self.period).astype(np.int64)
+        places = np.where(np.isfinite(values), values, 0.0) / self.resolution
+        kind = np.mod(np.rint(places), self.period).astype(np.int64)
         widths: Floats = self.resolution * self._cells[0][kind]
         return widths
 
     def spread(self, values: Floats) -> Floats:
         """Values with room for the heaps: increasing and continuous; multiples of the period stay where they are."""
         place = values / self.resolution
-        nearest = np.rint(place)
+        nearest = np.rint(np.where(np.isfinite(place), place, 0.0))
         widths, begins = self._cells
         turn, kind = np.divmod(nearest, self.period)
         kind = kind.astype(np.int64)
@@ -119,7 +120,7 @@ def find_heaps(values: Floats, resolution: float, units: int, *, whole: bool) ->
     """
     places = np.rint(values / resolution)
     least, most = places.min(), places.max()
-    if most - least > MOST_PLACES or max(-least, most) > LARGEST:
+    if most - least > min(MOST_PLACES, PLACES * len(values)) or max(-least, most) > LARGEST:
         return None
     counts = np.bincount((places - least).astype(np.int64))[1:-1]
     if not counts.any():
@@ -142,7 +143,7 @@ def find_heaps(values: Floats, resolution: float, units: int, *, whole: bool) ->
 
 def _of_period(counts: Ints, least: int, period: int) -> tuple[tuple[float, ...], float]:
     """Of cells [places] of values from `least` on: widths by kind, and the nats that they gain; -inf if no heaps."""
-    own = kinds(np.arange(least, least + len(counts)), period)
+    own = kinds(np.arange(period), period)[np.arange(least, least + len(counts)) % period]
     level = _level(counts, period)
     C, total = len(divisors_of(period)), float(counts.sum())
     seen, even = (np.bincount(own, weights=x, minlength=C) for x in (counts, level))
@@ -151,13 +152,14 @@ def _of_period(counts: Ints, least: int, period: int) -> tuple[tuple[float, ...]
     alike = np.bincount(kinds(np.arange(period), period), minlength=C)
     widths *= period / (alike * widths).sum()
     moved = 0.5 * np.abs(seen - even).sum() / total
+    told = float(np.median(counts[counts > 0]))  # rows of one subject, visit by visit, have one value
     nats = float((seen * np.log(np.where(seen > 0, seen, 1) / np.where(even > 0, even, 1))).sum())
     more, lower = (widths > 1)[own], np.cumsum(counts) <= 0.5 * total
     excess = [(counts - level)[part & more].sum() / max(counts[part].sum(), 1) for part in (lower, ~lower)]
     both = min(excess) >= 0.5 * MOVED
     if moved < MOVED or not both or widths[-1] <= 1:
         return tuple(widths.tolist()), -math.inf
-    return tuple(widths.tolist()), nats - 0.5 * (C - 1) * math.log(total)
+    return tuple(widths.tolist()), nats / told - 0.5 * (C - 1) * math.log(total)
 
 
 def _level(counts: Ints, period: int) -> Floats:

@@ -25,7 +25,6 @@ class Skip:
     others  the columns
     shares  how often each level occurs where one of them is observed
     blank   how often none of them is observed, by level; empty: not known
-    known   how often each level occurs where the column is observed; empty: not known
     """
 
     name: str
@@ -33,13 +32,11 @@ class Skip:
     others: tuple[str, ...]
     shares: tuple[NonNegativeFloat, ...]
     blank: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
-    known: tuple[NonNegativeFloat, ...] = ()
 
     def __post_init__(self) -> None:
         sound = 0 < len(set(self.others)) == len(self.others) and self.name not in self.others
         sound = sound and self.level < len(self.shares) and not self.shares[self.level]
-        sound = sound and all(len(each) in (0, len(self.shares)) for each in (self.blank, self.known))
-        sound = sound and len(self.blank) == len(self.known)
+        sound = sound and len(self.blank) in (0, len(self.shares))
         if not sound or abs(sum(self.shares) - 1) > NEAR_ONE:
             raise ValueError("the skipped columns do not fit together")
 

@@ -15,6 +15,8 @@ from vgi_cli.table.base import Table
 FEWEST, MOST = 3, 200
 """Dummies of one column; two are each other's opposite, which `relations.py` finds. Columns of truth values that are
 looked at."""
+LOOKED_AT = 2_000
+"""Rows in which it is looked first."""
 ROWS = 20
 """Fewest rows in which all of them are observed."""
 
@@ -28,13 +30,18 @@ def dummies(table: Table, schema: Schema) -> list[str]:
     held = (codes == 1).astype(np.float64)
     together = held.T @ held
     free, lines = list(range(len(columns))), []
+    spread = np.linspace(0, len(codes) - 1, min(len(codes), LOOKED_AT)).astype(int)
     while free:
         own = [free[0]]
         for other in free[1:]:
             if not together[own, other].any():
                 own.append(other)
-        rows = codes[~np.isnan(codes[:, own]).any(1)][:, own]
-        every = len(own) >= FEWEST and len(rows) >= ROWS and bool((rows.sum(1) == 1).all() and (rows.sum(0) > 0).all())
+        few = codes[spread][:, own]
+        few = few[~np.isnan(few).any(1)]
+        every = len(own) >= FEWEST and bool((few.sum(1) == 1).all())
+        if every:
+            rows = codes[~np.isnan(codes[:, own]).any(1)][:, own]
+            every = len(rows) >= ROWS and bool((rows.sum(1) == 1).all() and (rows.sum(0) > 0).all())
         if every and np.isnan(codes[:, own]).any():
             names = [columns[place].name for place in own]
             lines.append(

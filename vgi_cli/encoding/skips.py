@@ -6,7 +6,8 @@ A model learns nothing of what such columns hold at that level, and takes it to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -87,8 +88,7 @@ def skips_among(table: Table, schema: Schema) -> tuple[Skip, ...]:
             rows, without = (_counts(codes[some], levels) for some in (known, known & ~asked))
             blank = (without + 0.5) / (rows + 1)
             blank[skip.level] = 1.0
-            among = _shares(codes[known & asked], levels), tuple(blank.tolist()), _shares(codes[known], levels)
-            kept.append(Skip(skip.name, skip.level, sure, *among))
+            kept.append(Skip(skip.name, skip.level, sure, _shares(codes[known & asked], levels), tuple(blank.tolist())))
     return tuple(kept)
 
 
@@ -116,15 +116,22 @@ def contradictions(table: Table, schema: Schema) -> list[int]:
 
 
 def keep_skips(
-    draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], but: Collection[str] = ()
+    draws: Floats,
+    missing: Bools,
+    schema: Schema,
+    uniform: Callable[[str], Floats],
+    but: Collection[str] = (),
+    laws: Mapping[str, Floats] = MappingProxyType({}),
 ) -> Bools:
-    """Draw another level in place of each that goes with no cell of a column which is observed; and of some where none
-    of them is observed, which is likelier at the level without them. In place; [m, N] where no level is left.
+    """Draw another level in place of each that goes with no cell of a column which is observed; and, where `laws` know
+    of a row, of some where none of them is, which is likelier at the level without them. In place; [m, N] where no
+    level is left.
 
     draws    [m, N, columns] codes of completed rows
     missing  [N, columns]
     uniform  by the name of a column random numbers from 0 to 1 [m, N]
     but      columns whose levels stay
+    laws     by the name of a column the law [N, levels] that its draws come from, given what is observed of a row
     """
     apart = np.zeros(draws.shape[:2], bool)
     for name in dict.fromkeys(one.name for one in schema.skips if one.name not in but):
@@ -145,18 +152,20 @@ def keep_skips(
         last = (shares < shares[:, -1:]).sum(-1)  # rounding may leave a little beyond it
         draws[:, rows, at] = np.where(wrong[..., 0] & some, np.minimum(level, last), drawn)
         apart[:, rows] |= wrong[..., 0] & ~some
-        _weigh(draws[..., at], missing, at, own, schema, uniform(name))
+        if name in laws:
+            _weigh(draws[..., at], missing, at, own, schema, uniform(name), laws[name])
     return apart
 
 
-def _weigh(draws: Floats, missing: Bools, at: int, own: Sequence[Skip], schema: Schema, u: Floats) -> None:
+def _weigh(draws: Floats, missing: Bools, at: int, own: Sequence[Skip], schema: Schema, u: Floats, law: Floats) -> None:
     """Draw some of the levels [m, N] of a column anew, in place, in rows where skips of it have no cell to speak for
     them: the model took the blank cells for missing at random, and no level to be likelier for them.
 
-    By Bayes' rule the odds of the levels are to be multiplied by how often the cells are blank at each. A draw of a
-    level stays with that probability (divided by the largest), and else is drawn from the product of these and the
-    shares of the levels in the table: where the model says of a row what it says of all, this is the rule itself.
-    `u`: random numbers [m, N].
+    By Bayes' rule the law of a row is to be multiplied by how often the cells are blank at each level. A draw of a
+    level stays with that probability (divided by the largest), and else comes from that product: then all do.
+
+    u    random numbers [m, N]
+    law  [N, levels] that the draws come from
     """
     odds, free = np.ones((len(missing), len(own[0].shares))), np.ones(len(missing), bool)
     told = np.zeros(len(missing), bool)
@@ -174,7 +183,8 @@ def _weigh(draws: Floats, missing: Bools, at: int, own: Sequence[Skip], schema: 
     drawn, numbers = draws[:, rows].astype(int), u[:, rows]
     stays = np.take_along_axis(np.broadcast_to(odds, (*drawn.shape, odds.shape[1])), drawn[..., None], -1)[..., 0]
     again = (numbers - stays) / np.maximum(1 - stays, np.finfo(float).tiny)  # uniform where it does not stay
-    shares = (odds * np.array(own[0].known or np.ones(odds.shape[1]))).cumsum(-1)
+    shares = (odds * law[rows]).cumsum(-1)
     level = (again[..., None] * shares[:, -1:] >= shares).sum(-1)
     last = (shares < shares[:, -1:]).sum(-1)
-    draws[:, rows] = np.where(numbers < stays, drawn, np.minimum(level, last))
+    some = shares[:, -1] > 0
+    draws[:, rows] = np.where((numbers < stays) | ~some, drawn, np.minimum(level, last))

@@ -51,8 +51,8 @@ def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit
     optim = config.optim
     epoch = _epoch_seconds(recipe, rows, device, limit)
     room = limit.left / epoch
-    refits = 0 < _refit_epochs(recipe, rows.table, room) <= (1 - TRAINING_SHARE) * room
-    room *= TRAINING_SHARE if refits else 1.0
+    refits = _refit_epochs(recipe, rows.table, room) <= (1 - TRAINING_SHARE) * room
+    room *= TRAINING_SHARE if refits and refit_count(recipe) > 0 else 1.0
     warm = {key: value for key in WARM_UPS if (value := getattr(optim, key, None)) is not None}
     total = WARM_COST * sum(warm.values())
     if total > WARM_SHARE * room:
@@ -62,7 +62,7 @@ def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit
         total = WARM_COST * sum({**warm, **fewer}.values())
     allowed, planned = max(1, int(room - total)), planned_epochs(config, len(rows.table.used))
     cut = allowed < planned
-    return Allowance(recipe.replace(epochs=allowed) if cut else recipe, planned if cut else None, refits or not cut)
+    return Allowance(recipe.replace(epochs=allowed) if cut else recipe, planned if cut else None, refits)
 
 
 def _refit_epochs(recipe: Recipe, table: TensorTable, room: float) -> float:

@@ -467,6 +467,9 @@ def sorted_chunks(patterns: Patterns, footprint: Footprint) -> Iterator[tuple[sl
     most_numbers = allowed()
     U, R = patterns.missing.shape[0], patterns.of_row.shape[0]
     step = max(1, most_numbers // max(footprint.pattern, 1))
+    if not U:
+        yield slice(0, R), patterns
+        return
     each, count = footprint.rows(patterns.missing), torch.bincount(patterns.of_row, minlength=U)
     held, ends = (each * count).cumsum(0).tolist(), count.cumsum(0).tolist()
     if step >= U and held[-1] <= most_numbers and 64 * step >= R:
@@ -497,6 +500,11 @@ class GaussianConditional(ConditionalDistribution):
     @torch.no_grad()
     def mean(self) -> Tensor:
         return torch.where(self._missing, self._observed.centre(self._weights).to(self._x.dtype), self._x)
+
+    @torch.no_grad()
+    def level_laws(self) -> list[Tensor]:
+        """The law of each discrete dimension [R, levels], in order, given what is observed of a row."""
+        return self._observed.level_laws(self._weights)
 
     @torch.no_grad()
     def sample(self, noise: KeyedNoise) -> Tensor:

@@ -136,6 +136,10 @@ class Observed(ABC):
             filled = torch.where((component == k)[:, None], self.draw(k, columns, factors), filled)
         return filled
 
+    def level_laws(self, weights: Tensor) -> list[Tensor]:
+        """The law of the level of each discrete dimension [R, levels] under weights [R, K] of the components."""
+        return []
+
     @abstractmethod
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """The expected sufficient statistics, summed over rows, under weighted responsibilities [R, K]."""

@@ -212,7 +212,6 @@ class MixedObserved(Observed):
         return self._whole(self.numbers.centre(weights), levels)
 
     def level_laws(self, weights: Tensor) -> list[Tensor]:
-        """The law of the level of each dimension [R, levels] under weights [R, K] of the components."""
         laws = (law.permute(1, 0, 2)[self.of_row] for law in level_probs(self.seen))
         return [torch.einsum("rk,rkl->rl", weights, law) for law in laws]
 

@@ -362,6 +362,9 @@ class _ShiftedObserved(Observed):
         levels = [self._sum(law).argmax(-1) for law in self.inner.level_laws(weights)]
         return self.mixed.whole(numbers, torch.stack(levels, -1))
 
+    def level_laws(self, weights: Tensor) -> list[Tensor]:
+        return [self._sum(law) for law in self.inner.level_laws(weights[self.of_row] * self.within)]
+
     def _sum(self, values: Tensor) -> Tensor:
         """Sums of values [E, n] over the combinations of each row."""
         return values.new_zeros(len(self.log_prob), values.shape[1]).index_add(0, self.of_row, values)
