@@ -57,3 +57,15 @@ def test_strata_are_the_same_of_some_draws_rows_and_pairs() -> None:
     assert torch.equal(noise.select(draws=draws).select(rows=rows).at("there").uniform(), u[draws][:, rows])
     columns = torch.tensor([[0, 3]] * 5)
     assert torch.equal(noise.at("there").uniform_at(columns), u[..., [0, 3]])
+
+
+def test_more_draws_than_strata_are_even_in_groups() -> None:
+    noise = KeyedNoise(3, numbered("x", 3), mix64(torch.arange(40)), torch.arange(13), strata=5)
+    u = noise.uniform()
+    for first in (0, 5):
+        parts = (u[first : first + 5] * 5).long().sort(0).values
+        assert torch.equal(parts, torch.arange(5)[:, None, None].expand_as(parts))
+    assert not torch.equal((u[:3] * 5).long(), (u[5:8] * 5).long())
+    assert torch.equal(noise.select(draws=torch.tensor([11, 2])).uniform(), u[[11, 2]])
+    draws, rows = torch.tensor([12, 0, 6]), torch.tensor([1, 30, 1])
+    assert torch.equal(noise.paired(draws, rows).uniform()[0], u[draws, rows])

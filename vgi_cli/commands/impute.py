@@ -62,6 +62,8 @@ from vgi_cli.table.outputs import (
 from vgi_cli.table.source import Block, Files, Source, Whole
 from vgi_cli.table.writer import Content, check_output, refuse_clash, write_blocks, write_into_folders
 
+STRATA = 20
+"""Draws of an even estimate that divide the distribution of a cell among them; of more, each so many of them do."""
 AVERAGED_CELLS = 1 << 21
 """Cells of all draws that are held at a time, where a point estimate is made of them."""
 
@@ -593,7 +595,7 @@ class Sampling:
         """As `draw`, of all the rows at once."""
         schema = self._fitted.schema
         numbers = torch.arange(self._m, device=self._device)
-        strata = self._m if self.even else 0
+        strata = min(self._m, STRATA) if self.even else 0
         noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers, strata=strata)
         if self._imputer is None:
             draws = decode(rows.table.x.expand(self._m, -1, -1), schema)

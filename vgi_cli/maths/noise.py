@@ -75,9 +75,9 @@ class KeyedNoise:
     rows     [R] int64 row keys
     draws    [n] int64 numbers of the draws, from 0; [1, R] where each row has a draw of its own (`paired`)
     purpose  path that separates independent streams; `at` extends it
-    strata   of so many draws, numbered from 0, each has its own part of the unit interval, in an order of its own for
-             each row and name (Latin hypercube sampling; McKay, Beckman and Conover 1979): each draw by itself is as
-             without, and a mean of them all is much nearer to what many would come to; 0: they are independent
+    strata   of so many draws, those from 0 on and so on, each has its own part of the unit interval, in an order of its
+             own for each row and name (Latin hypercube sampling; McKay, Beckman and Conover 1979): each draw by itself
+             is as without, and a mean of them all is much nearer to what many would come to; 0: they are independent
     """
 
     seed: int
@@ -117,10 +117,14 @@ class KeyedNoise:
         u = self._independent(name_keys, draws)
         if not self.strata:
             return u
-        every = torch.arange(self.strata, device=draws.device)
-        order = self.at("strata")._independent(name_keys, every).argsort(0).argsort(0)
-        index = (draws if draws.dim() == 2 else draws[:, None])[:, :, None].expand(u.shape)
-        return ((order.gather(0, index) + u) / self.strata).clamp_(max=1 - 2.0**-53)
+        own = (draws if draws.dim() == 2 else draws[:, None])[:, :, None].expand(u.shape)
+        part, keyed = torch.zeros_like(u), self.at("strata")
+        for group in torch.unique(draws // self.strata).tolist():
+            every = torch.arange(self.strata, device=draws.device) + group * self.strata
+            order = keyed._independent(name_keys, every).argsort(0).argsort(0)
+            here = own // self.strata == group
+            part = torch.where(here, order.gather(0, own % self.strata).to(u.dtype), part)
+        return ((part + u) / self.strata).clamp_(max=1 - 2.0**-53)
 
     def _independent(self, name_keys: Tensor, draws: Tensor) -> Tensor:
         """The same of these draws, without strata."""
