@@ -156,13 +156,12 @@ def _bound(
             return Bound(end, "observed")
         if limit is not None:
             return Bound(_inside(limit, end, whole, lattice, side), "asked")
-    even = zero and lattice is not None and not lattice.stand_in and not piles and _is_even(values, lattice.resolution)
     for pile in piles:
         if lattice is not None and pile.holds(np.array(end), lattice.resolution):
             return Bound(pile.value, "spike")
     if whole and lattice is not None and _is_scale(values, lattice, end):
         return Bound(end, "few")
-    if even:
+    if zero and lattice is not None and not lattice.stand_in and not piles and _is_even(values, lattice.resolution):
         return Bound(end, "even")
     if zero and side * end <= 0:
         return Bound(_beside_zero(end, whole, lattice, side), "sign")

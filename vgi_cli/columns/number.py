@@ -871,8 +871,8 @@ def gaps_in_words(column: Number, spell: Callable[[float], str] = plain) -> str:
 
 
 def heaps_in_words(column: Number) -> str:
-    """`42 % are multiples of 5 as in the column, which has more of them than other numbers`; empty where there are no
-    heaps. Named is the unit that stands out most."""
+    """`multiples of 5 as often as the column holds them (51%; 1 in 5 if digits were alike)`, the unit that stands out
+    most; empty where there are no heaps."""
     if column.heaps is None or column.lattice is None:
         return ""
     unit, share = column.heaps.most()
