@@ -74,7 +74,7 @@ def test_a_tail_is_filled_beyond_the_observed_range_and_natural_limits_hold(vgi:
 
 def test_without_v_the_details_stay_unsaid(vgi: Vgi, frame: pd.DataFrame) -> None:
     done = vgi("fit", "data.csv", *SHORT, "--out", "run")
-    assert "fills stay within limits: " in done.err and "fills of" not in done.err
+    assert "fills stay within limits: " in done.err and "\nfills of '" not in done.err
 
 
 def test_the_observed_range_by_request(vgi: Vgi, frame: pd.DataFrame) -> None:
@@ -127,7 +127,7 @@ def test_a_run_of_an_earlier_version_fills_within_its_observed_range(vgi: Vgi, f
     for name in ("y", "weight", "site"):
         values = fills(tables, frame, name)
         assert frame[name].min() <= values.min() and values.max() <= frame[name].max()
-    assert Schema.from_json(RunFolder.open(Path("run")).text("schema.json")).format == 7
+    assert Schema.from_json(RunFolder.open(Path("run")).text("schema.json")).format == 8
 
 
 def test_a_missing_tail_takes_nothing_from_variance_and_slope(tmp_path: Path) -> None:

@@ -379,8 +379,8 @@ class TestJson:
 
     def test_newer_formats_are_refused(self) -> None:
         raw = json.loads(self.schema.to_json())
-        assert self.damaged(json.dumps({**raw, "format": 8, "new": 1})) == (
-            "schema.json: format 8 is newer than this program's 7 | upgrade vgi to read this run"
+        assert self.damaged(json.dumps({**raw, "format": 9, "new": 1})) == (
+            "schema.json: format 9 is newer than this program's 8 | upgrade vgi to read this run"
         )
 
 

@@ -326,7 +326,7 @@ def _limits(cells: Cells, clock: Clock, values: Floats, asked: Asked, held: tupl
         return None
     sides = []
     for text in asked.moments:
-        side = _side(clock, text) if text else None
+        side = instant(clock, text) if text else None
         if text and side is None:
             if not asked.named:
                 return None
@@ -341,8 +341,8 @@ def _limits(cells: Cells, clock: Clock, values: Floats, asked: Asked, held: tupl
     return asked._replace(low=first, high=last, moments=None)
 
 
-def _side(clock: Clock, text: str) -> float | None:
-    """The value of a limit that is written as the column writes its cells, or as ISO 8601 has it; None: it is none."""
+def instant(clock: Clock, text: str) -> float | None:
+    """The value of a moment that is written as the column writes its cells, or as ISO 8601 has it; None: it is none."""
     written = clock.format if clock.zone is None else f"{clock.format}%z"
     zoned = "%z" in written
     iso = [one for one in ISO.get(clock.what, ()) if ("%z" in one) == zoned]

@@ -25,7 +25,7 @@ from vgi_cli.columns.base import (
 from vgi_cli.columns.number import Constant, as_written
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
-from vgi_cli.columns.skips import Skip
+from vgi_cli.columns.skips import Skip, Threshold
 from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError, RunError, UsageError, nearest
 from vgi_cli.layout import Layout
@@ -33,7 +33,7 @@ from vgi_cli.registry.names import KINDS
 
 T = TypeVar("T")
 
-SCHEMA_FORMAT = 7
+SCHEMA_FORMAT = 8
 """1: without spikes; 2: fills of all columns, unless `bounded` was false, stay in the observed range; 3: without
 relations; 4: without notations; 5: without orders; 6: without heaps."""
 _BLANK: dict[str, Any] = {
@@ -112,7 +112,7 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
 @dataclass(frozen=True)
 class Schema:
     """The columns of a fitted table in its order, the transform behind the codecs, and the relations between modelled
-    columns, their orders and skips that fills keep to."""
+    columns, their orders, skips and thresholds that fills keep to."""
 
     columns: tuple[Column, ...]
     transform: Transform = "linear"
@@ -120,6 +120,7 @@ class Schema:
     relations: tuple[Relation, ...] = ()
     orders: tuple[Order, ...] = ()
     skips: tuple[Skip, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()
 
     @cached_property
     def encoded(self) -> tuple[ModelledColumn, ...]:
@@ -158,6 +159,7 @@ class Schema:
             "relations": [_adapter(Relation).dump_python(one, mode="json") for one in self.relations],
             "orders": [_adapter(Order).dump_python(one, mode="json") for one in self.orders],
             "skips": [_adapter(Skip).dump_python(one, mode="json") for one in self.skips],
+            "thresholds": [_adapter(Threshold).dump_python(one, mode="json") for one in self.thresholds],
         }
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -176,7 +178,7 @@ class Schema:
             )
         if found in (1, 2):
             raw = _of_format_2(raw)
-        if found in (3, 4, 5, 6):
+        if found in (3, 4, 5, 6, 7):
             raw = {**raw, "format": SCHEMA_FORMAT}
         document = _checked(_adapter(_Document), raw)
         columns = tuple(_column_of(column, f"columns.{i}.") for i, column in enumerate(document.columns))
@@ -184,7 +186,7 @@ class Schema:
         if not once or any(c.role != "data" and not isinstance(c, Carried) for c in columns):
             raise _damaged("columns do not fit together")
         kept = {"relations": document.relations, "orders": document.orders, "skips": document.skips}
-        schema = cls(columns, document.transform, **kept)
+        schema = cls(columns, document.transform, **kept, thresholds=document.thresholds)
         if not all(_fits(one, schema) for one in schema.relations):
             raise _damaged("relations do not fit the columns")
         numbers = {column.name for column in schema.encoded if column.level_counts[-1] == 0}
@@ -193,6 +195,8 @@ class Schema:
         counts = {column.name: column.level_counts[-1] for column in schema.encoded}
         if not all(counts.get(one.name) == len(one.shares) and set(one.others) <= set(counts) for one in schema.skips):
             raise _damaged("skips do not fit the columns")
+        if not all(one.name in numbers and set(one.others) <= set(counts) for one in schema.thresholds):
+            raise _damaged("thresholds do not fit the columns")
         return schema
 
 
@@ -202,10 +206,11 @@ class _Document:
 
     columns: tuple[dict[str, Any], ...]
     transform: Transform = "linear"
-    format: Literal[7] = 7
+    format: Literal[8] = 8
     relations: tuple[Relation, ...] = ()
     orders: tuple[Order, ...] = ()
     skips: tuple[Skip, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()
 
 
 @cache

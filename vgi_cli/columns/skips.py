@@ -1,13 +1,14 @@
-"""Questions that are asked of some rows alone: which level of a column goes with no cell of others."""
+"""Questions that are asked of some rows alone: which level of a column, or which numbers, go with no cell of others."""
 
 from __future__ import annotations
 
-from typing import Annotated, final
+from typing import Annotated, Literal, final
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
+from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.wording import named
 
 NEAR_ONE = 1e-6
@@ -42,5 +43,44 @@ class Skip:
 
     def words(self, level: str) -> str:
         """`'smoke' is not 'no' where 'cigarettes' is observed`."""
-        some = f"'{self.others[0]}'" if len(self.others) == 1 else f"one of {named('column', self.others)}"
-        return f"'{self.name}' is not '{level}' where {some} is observed"
+        return f"'{self.name}' is not '{level}' where {_some(self.others)} is observed"
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Threshold:
+    """What holds in every row: where a cell of some columns is observed, a number is not beyond a limit (who has an
+    income is 18 at least).
+
+    name    of the column of numbers or moments
+    side    where the rows without a cell lie: below the limit, or above it
+    limit   the code nearest to them that is seen beside a cell
+    others  the columns
+    values  codes that are seen beside a cell, evenly by rank, the smallest first
+    """
+
+    name: str
+    side: Literal["below", "above"]
+    limit: float
+    others: tuple[str, ...]
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        sound = 0 < len(set(self.others)) == len(self.others) and self.name not in self.others
+        ends = self.values[:1] if self.side == "below" else self.values[-1:]
+        if not sound or list(self.values) != sorted(self.values) or ends != (self.limit,):
+            raise ValueError("the skipped columns do not fit together")
+
+    def beyond(self, codes: Floats) -> Bools:
+        """[..] which codes [..] go with no cell of the others; NaN does not."""
+        return codes < self.limit if self.side == "below" else codes > self.limit
+
+    def words(self, limit: str) -> str:
+        """`'age' is 18 at least where 'income' is observed`; `limit` as its column writes it."""
+        least = "least" if self.side == "below" else "most"
+        return f"'{self.name}' is {limit} at {least} where {_some(self.others)} is observed"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    """`'a'`, or `one of columns 'a', 'b'`."""
+    return f"'{names[0]}'" if len(names) == 1 else f"one of {named('column', names)}"

@@ -46,6 +46,7 @@ class ImputePlan:
     uncertainty  what carries the uncertainty of the fit into the draws, in words; None: nothing
     draws        of each hole; `point`: which estimate would be made of them (None: none)
     deltas       what would be done to the fills of which column, in words
+    blanks       which holes would stay by request, as it was said
     layout       of the output: files, long or single
     paths        the files that would be written; none: it goes to stdout
     """
@@ -60,6 +61,7 @@ class ImputePlan:
     draws: int
     point: str | None
     deltas: list[str]
+    blanks: list[str]
     layout: str
     paths: list[Path]
 
@@ -82,6 +84,7 @@ class ImputePlan:
                 "not in the draws" if self.uncertainty is None else f"in the draws: {self.uncertainty}",
             ),
             *(("shift" if number == 0 else "", delta) for number, delta in enumerate(self.deltas)),
+            *(("left blank" if number == 0 else "", said) for number, said in enumerate(self.blanks)),
             ("layout", self.layout),
             ("would be written", "to standard output" if not self.paths else str(self.paths[0])),
             *(("", str(path)) for path in self.paths[1:]),

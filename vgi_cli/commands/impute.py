@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import Point
+from vgi_cli.columns.blanks import read_blanks
 from vgi_cli.columns.levelled import Levelled
-from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.numerals import Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.deltas import Deltas, record_path
 from vgi_cli.commands.dry_run import ImputePlan
@@ -125,7 +126,7 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
                     ) from None
         if isinstance(out, Path):
             _write_record(out, sampling, source.whole, written)
-        say_filled(seen.holes, sampling.kept, reporter)
+        say_filled(seen.holes, sampling, reporter)
         return written
 
 
@@ -281,6 +282,7 @@ def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:
     compute_on(fitted, request)
     sampler = checked_sampler(fitted, request)
     deltas = Deltas(request.delta or (), fitted, sampler)
+    blanks = read_blanks(request.leave_blank or (), fitted.schema)
     if registry.SAMPLERS[sampler].traits.stored and seen.incomplete:
         sampling = Sampling(fitted, request, Work(reporter), incomplete=seen.incomplete)
         for block in source.rows.blocks():
@@ -299,6 +301,7 @@ def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:
         draws=cast(int, request.m),
         point=request.point,
         deltas=deltas.plans(),
+        blanks=[one.said for one in blanks],
         layout=output.layout,
         paths=paths,
     )
@@ -354,10 +357,12 @@ def filled(
     sampling = Sampling(fitted, request, Work(reporter, limit), incomplete=seen.incomplete)
     sampling.even = even
     keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)) if keys is None else keys
-    draws = sampling.whole(fitted.rows(table, keys.of(table)))
+    rows = fitted.rows(table, keys.of(table))
+    draws = sampling.whole(rows)
     sampling.keep_off_codes(draws, table)
+    sampling.leave_blank(draws, rows)
     sampling.finish()
-    say_filled(seen.holes, len(draws), reporter)
+    say_filled(seen.holes, sampling, reporter)
     return Filled(table, draws, seen.holes)
 
 
@@ -421,16 +426,20 @@ def _others(point: str, schema: Schema) -> str:
     return f" (of levels{others}: the one drawn most often)"
 
 
-def observed_codes(rows: Rows, schema: Schema) -> Floats:
-    """[N, columns] codes of rows as their table has them, of the columns that have to do with others; of rows that come
-    encoded as far as their encoding tells."""
-    if rows.source is None:
-        return decode(rows.table.x, schema)
+def related_columns(schema: Schema) -> set[str]:
+    """Names of the columns that have to do with others."""
     names = {name for relation in schema.relations for name in relation.names}
-    names |= {name for order in schema.orders for name in (order.low, order.high)}
+    return names | {name for order in schema.orders for name in (order.low, order.high)}
+
+
+def observed_codes(rows: Rows, schema: Schema, names: Collection[str]) -> Floats:
+    """[N, columns] codes of some columns of rows as their table has them; of rows that come encoded as far as their
+    encoding tells."""
     codes, places = np.zeros((rows.table.N, len(schema.encoded))), rows.places.numpy()
+    if rows.source is None and names:
+        return decode(rows.table.x, schema)
     for i, column in enumerate(schema.encoded):
-        if column.name in names:
+        if column.name in names and rows.source is not None:
             codes[:, i] = codes_of(rows.source.table, column)[places]
     return codes
 
@@ -533,6 +542,8 @@ class Sampling:
         self._moved: dict[str, int] = {}
         self._apart = 0
         self.deltas = Deltas(request.delta or (), fitted, self.sampler)
+        self._blanks = read_blanks(request.leave_blank or (), fitted.schema)
+        self._left = np.zeros((len(self._blanks) + 1, self.kept), np.int64)
         if not fitted.empty and incomplete == 0:
             checked_sampler(fitted, request)
         elif not fitted.empty:
@@ -560,6 +571,7 @@ class Sampling:
                 except OutOfTime:
                     raise self._time_up(watch) from None
                 self.keep_off_codes(drawn, block.table)
+                self.leave_blank(drawn, rows)
                 holes = rows.table.layout.of_columns(rows.table.missing)
                 draws.add(block.first, holes.numpy(), drawn)
                 done += int(holes.any(1).sum())
@@ -609,7 +621,7 @@ class Sampling:
         draws = unpool(draws, schema, self._seed, rows.keys)
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
         require_finite(draws, missing, schema.layout.columns)
-        observed = observed_codes(rows, schema) if schema.relations or schema.orders else np.zeros(missing.shape)
+        observed = observed_codes(rows, schema, related_columns(schema))
 
         def uniform(name: str) -> Floats:
             place = schema.layout.slices[schema.modelled.index(name)].start
@@ -658,6 +670,31 @@ class Sampling:
         for name, count in avoid_codes(draws, table, self._fitted.schema).items():
             self._moved[name] = self._moved.get(name, 0) + count
 
+    def leave_blank(self, draws: Floats, rows: Rows) -> None:
+        """Take the fills back that are to stay blank, NaN in their place, in draws [m, N, D] of rows."""
+        if not self._blanks:
+            return
+        schema = self._fitted.schema
+        missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
+        others = [one.other for one in self._blanks]
+        observed = observed_codes(rows, schema, [schema.modelled[other] for other in others])
+        known = [
+            np.where(missing[:, other], schema.encoded[other].held(draws[:, :, other]), observed[:, other])
+            for other in others
+        ]
+        everywhere = np.zeros(draws.shape, bool)
+        for one, codes, count in zip(self._blanks, known, self._left, strict=False):
+            own = missing[:, one.columns] & one.holds(codes)[..., None]
+            count += own.sum((1, 2))
+            everywhere[..., one.columns] |= own
+        self._left[-1] += everywhere.sum((1, 2))
+        draws[everywhere] = np.nan
+
+    @property
+    def left(self) -> Ints:
+        """[kept] number of holes of each table that stay by request."""
+        return np.asarray(self._left[-1])
+
     def described(self) -> dict[str, object]:
         """How the draws were made, for a record."""
         shard = {} if self.shard is None else {"shard": str(self.shard)}
@@ -680,6 +717,8 @@ class Sampling:
             filled = f"{self._apart:,} {'' if of else 'filled '}row{'s' * (not one)}{of} do{'es' * one}"
             why = "the limits of their columns, observed cells or another such rule are against it"
             self._reporter.say(f"{filled} not keep to what holds in every row of the fit: {why}")
+        for place, rule in enumerate(self._blanks):
+            self._reporter.say(f"--leave-blank {rule.said}: {_range(self._left[place])} holes stay")
         self.deltas.say(self._reporter)
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
         report_diagnostics(self.sampler, diagnostics, self._reporter)
@@ -708,11 +747,16 @@ def compute_on(fitted: FittedTable, request: RunRequest) -> torch.device:
     return torch.device(before.device if available(before.device) else "cpu")
 
 
-def say_filled(holes: Holes, tables: int, reporter: Reporter) -> None:
+def say_filled(holes: Holes, sampling: Sampling, reporter: Reporter) -> None:
     """The last line: how many of a table's holes were filled, and how often."""
-    reporter.say(
-        f"filled {holes.filled} of {holes.total} holes" + (f" in each of {tables} tables" if tables > 1 else "")
-    )
+    each = f" in each of {sampling.kept} tables" if sampling.kept > 1 else ""
+    reporter.say(f"filled {_range(holes.filled - sampling.left)} of {holes.total} holes{each}")
+
+
+def _range(counts: Ints) -> str:
+    """`12`, or `12 to 15` where tables differ."""
+    least, most = int(counts.min()), int(counts.max())
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def report_diagnostics(sampler: str, diagnostics: dict[str, object], reporter: Reporter) -> None:

@@ -264,6 +264,7 @@ class ImputeRequest(RunRequest):
     original     whether the long table begins with the table with its holes
     strict       refuse a table in which holes would stay
     delta        shifts of the fills, as `age=+0.5sd`: see columns/deltas.py
+    leave_blank  holes that stay, as `cigarettes:smoker=no`: see columns/blanks.py
     shard        which rows are filled, as `2/3`; None: all
     safe_cells   whether no cell of CSV can be taken for a formula
     max_memory   most bytes that the command may take
@@ -277,6 +278,7 @@ class ImputeRequest(RunRequest):
     original: bool = True
     strict: bool = False
     delta: Sequence[str] | None = None
+    leave_blank: Sequence[str] | None = None
     shard: str | None = None
     safe_cells: bool = False
     max_memory: int | None = None

@@ -22,7 +22,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.orders import keep_orders
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing, noise_of
-from vgi_cli.encoding.skips import keep_skips
+from vgi_cli.encoding.skips import keep_skips, keep_thresholds
 
 WITHIN = 1e-6
 """Share of a column's resolution by which what is computed may be off a value of it."""
@@ -62,14 +62,14 @@ def keep_relations(
     uniform: Callable[[str], Floats] | None = None,
     laws: Mapping[str, Floats] = MappingProxyType({}),
 ) -> int:
-    """Let the fills keep to the skips of their columns (`skips.py`), to their relations, and to their orders
-    (`orders.py`), in place. In how many rows of all draws some fill could not.
+    """Let the fills keep to the skips and thresholds of their columns (`skips.py`), to their relations, and to their
+    orders (`orders.py`), in place. In how many rows of all draws some fill could not.
 
     draws     [m, N, columns] codes of completed rows
     observed  [N, columns] codes of the same rows, exact where a cell is observed
     missing   [N, columns]
     but       columns whose relations are left alone
-    uniform   by the name of a column random numbers from 0 to 1 [m, N]; None: levels beside skipped columns stay
+    uniform   by the name of a column random numbers from 0 to 1 [m, N]; None: fills beside skipped columns stay
     laws      see `keep_skips`
 
     A hole that the other cells of its relation determine gets what they say; so does one that two sums determine
@@ -82,6 +82,7 @@ def keep_relations(
     apart = np.zeros(draws.shape[:2], bool)
     if uniform is not None:
         apart = keep_skips(draws, missing, schema, uniform, but, laws)
+        apart = apart | keep_thresholds(draws, missing, schema, uniform, but)
     for j, column in enumerate(schema.encoded):
         number = as_number(column)
         if number is not None and number.significant is not None:  # rounded before others are computed from them

@@ -20,7 +20,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip
+from vgi_cli.columns.skips import Skip, Threshold
 from vgi_cli.columns.wording import SHOWN, capped, named, some_of, typed
 from vgi_cli.table.base import Table
 
@@ -106,7 +106,7 @@ def looked_for(table: Table, schema: Schema) -> bool:
 
 
 def kept_words(schema: Schema, shown: int | None = SHOWN) -> list[str]:
-    """A line on what fills keep to, so many relations, orders and skips (None: all); none where there are none."""
+    """A line on what fills keep to, so many of what `every_kept` names (None: all); none where there is none."""
     words = every_kept(schema)
     if not words:
         return []
@@ -115,12 +115,13 @@ def kept_words(schema: Schema, shown: int | None = SHOWN) -> list[str]:
 
 
 def rest_of_kept(schema: Schema) -> list[str]:
-    """A line on each relation, order or skip that `kept_words` leaves out."""
+    """A line on each that `kept_words` leaves out."""
     return [f"in every row, and in fills: {words}" for words in every_kept(schema)[SHOWN:]]
 
 
 def every_kept(schema: Schema, moved: Collection[str] | None = None) -> list[str]:
-    """The relations, orders and skips of a schema in words; `moved`: those that are left alone if these columns are."""
+    """The relations, orders, skips and thresholds of a schema in words; `moved`: those that are left alone if these
+    columns are."""
 
     def counts(names: Iterable[str]) -> bool:
         return moved is None or not set(moved).isdisjoint(names)
@@ -129,6 +130,7 @@ def every_kept(schema: Schema, moved: Collection[str] | None = None) -> list[str
         *(relation_words(one, schema) for one in schema.relations if counts(one.names)),
         *(one.words() for one in schema.orders if counts((one.low, one.high))),
         *(_skip_words(one, schema) for one in schema.skips if counts((one.name,))),
+        *(_threshold_words(one, schema) for one in schema.thresholds if counts((one.name,))),
     ]
 
 
@@ -136,6 +138,12 @@ def _skip_words(skip: Skip, schema: Schema) -> str:
     """`'smoke' is not 'no' where 'cigarettes' is observed`."""
     column = schema.encoded[schema.modelled.index(skip.name)]
     return skip.words(column.spell(np.array([float(skip.level)]), None)[0])
+
+
+def _threshold_words(one: Threshold, schema: Schema) -> str:
+    """The words of a threshold of a schema."""
+    column = schema.encoded[schema.modelled.index(one.name)]
+    return one.words(column.spell(np.array([one.limit]), None)[0])
 
 
 def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:

@@ -1,31 +1,43 @@
-"""Columns that have no cell in all rows of a level of another one, and cells in most others: questions that are asked
-of some rows alone. Found in a table that is fitted, and kept by fills of the levels.
+"""Columns that have no cell in all rows of a level of another one, or below or above a number of it, and cells in most
+others: questions that are asked of some rows alone. Found in a table that is fitted, and kept by fills of the others.
 
-A model learns nothing of what such columns hold at that level, and takes it to be as likely beside any value.
+A model learns nothing of what such columns hold there, and takes it to be as likely beside any value.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip
+from vgi_cli.columns.skips import Skip, Threshold
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.base import Table
 
 FEWEST, ASKED = 10, 0.5
 """Rows of a level, all without a cell of another column, and the share of the other rows that have one, from which on
 that column may be one that does not apply there."""
+COVERED = 0.9
+"""Share of the rows without a cell that another column explains, from which on a column does not."""
 MOST_LEVELS = 20
 """Levels of a column that may tell where another one applies."""
 ENOUGH = 20.0
 """Nats by which rows must speak for a skip that fills keep to, beyond what the choice of level and column explains."""
+NEAR = 30
+"""Rows next to a limit, fewest and looked at, most of which must have a cell of a column that has none beyond it: where
+cells grow rarer step by step there is no limit."""
+VALUES = 100
+"""Values of a column that are kept to draw from."""
+
+Side = Literal["below", "above"]
 
 
 class Skipped(NamedTuple):
@@ -92,6 +104,69 @@ def skips_among(table: Table, schema: Schema) -> tuple[Skip, ...]:
     return tuple(kept)
 
 
+class _Beyond(NamedTuple):
+    """The rows [N] of a column on one side of all its numbers beside a cell of another column, `limit` the next of
+    these."""
+
+    name: str
+    side: Side
+    limit: float
+    other: str
+    rows: Bools
+
+
+def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip]) -> tuple[Threshold, ...]:
+    """The numbers below or above which another column has no cell, and not by chance. Where several columns say so of
+    the same rows, as those do that go with the one that decides, the one of the most rows; none where a level does."""
+    every = {column.name: column for column in schema.encoded}
+    codes = {name: codes_of(table, one) for name, one in every.items() if isinstance(one, Number | Moment)}
+    if not codes:
+        return ()
+    names = list(every)
+    observed = np.stack([~table.missing(name) for name in names], 1)
+    explained: dict[str, list[Bools]] = {name: [] for name in names}
+    for skip in skips:
+        own = codes_of(table, every[skip.name])
+        for other in skip.others:
+            explained[other].append(np.isnan(own) | (own == skip.level))
+    found = [one for name, own in codes.items() for one in _beyond(name, own, observed, names)]
+    kept: list[_Beyond] = []
+    for one in sorted(found, key=lambda one: -int(one.rows.sum())):
+        if not any(rows[one.rows].mean() >= COVERED for rows in explained[one.other]):
+            kept.append(one)
+            explained[one.other].append(np.isnan(codes[one.name]) | one.rows)
+    groups: dict[tuple[str, Side, float], list[str]] = {}
+    for one in sorted(kept, key=lambda one: (names.index(one.name), one.side, names.index(one.other))):
+        groups.setdefault((one.name, one.side, one.limit), []).append(one.other)
+    thresholds = []
+    for (name, side, limit), others in groups.items():
+        beside = np.sort(codes[name][_asked(table, others) & ~np.isnan(codes[name])])
+        ranks = np.linspace(0, len(beside) - 1, min(VALUES, len(beside))).round().astype(int)
+        thresholds.append(Threshold(name, side, limit, tuple(others), tuple(beside[ranks].tolist())))
+    return tuple(thresholds)
+
+
+def _beyond(name: str, codes: Floats, observed: Bools, names: Sequence[str]) -> list[_Beyond]:
+    """Of codes [N] of one column: which others (`observed` [N, columns]) have no cell on one side of them."""
+    known = np.flatnonzero(~np.isnan(codes))
+    choice = ENOUGH + math.log(2 * max(len(codes), 1) * len(names) ** 2)
+    sides: tuple[tuple[Side, float], ...] = (("below", 1.0), ("above", -1.0))
+    found = []
+    for side, sign in sides:
+        order = known[np.argsort(sign * codes[known], kind="stable")]
+        sorted_codes, cells = sign * codes[order], observed[order]
+        for at in np.flatnonzero(cells.any(0) & ~cells.all(0)).tolist():
+            beyond = int(np.searchsorted(sorted_codes, sorted_codes[cells[:, at].argmax()]))
+            if names[at] == name or beyond < FEWEST or len(order) - beyond < NEAR:
+                continue
+            share = min(cells[beyond:, at].mean(), cells[beyond : beyond + NEAR, at].mean())
+            if share >= ASKED and -beyond * math.log1p(-min(share, 0.999)) >= choice:
+                limit = float(sign * sorted_codes[beyond])
+                rows = (codes < limit) if side == "below" else (codes > limit)
+                found.append(_Beyond(name, side, limit, names[at], rows))
+    return found
+
+
 def _asked(table: Table, names: Sequence[str]) -> Bools:
     """[N] where a cell of some columns is observed."""
     return np.asarray(np.logical_or.reduce([~table.missing(name) for name in names]))
@@ -107,12 +182,32 @@ def _counts(codes: Floats, levels: int) -> Ints:
 
 
 def contradictions(table: Table, schema: Schema) -> list[int]:
-    """Of each skip of a schema, in how many rows of a table both the level and a cell that it goes without are."""
+    """Of each skip of a schema, then of each threshold, in how many rows of a table both the level (the number) and a
+    cell that it goes without are."""
     columns = {column.name: column for column in schema.encoded}
-    return [
-        int(((codes_of(table, columns[one.name]) == one.level) & _asked(table, one.others)).sum())
-        for one in schema.skips
-    ]
+    levels = [(codes_of(table, columns[one.name]) == one.level) & _asked(table, one.others) for one in schema.skips]
+    numbers = [one.beyond(codes_of(table, columns[one.name])) & _asked(table, one.others) for one in schema.thresholds]
+    return [int(rows.sum()) for rows in (*levels, *numbers)]
+
+
+def keep_thresholds(
+    draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], but: Collection[str] = ()
+) -> Bools:
+    """Draw another number in place of each that goes with no cell of a column which is observed, from those that are
+    seen beside such cells. In place; [m, N] where two thresholds leave none. Arguments as of `keep_skips`."""
+    own = []
+    for one in schema.thresholds:
+        if one.name not in but:
+            at, others = schema.modelled.index(one.name), [schema.modelled.index(other) for other in one.others]
+            own.append((one, at, np.flatnonzero(missing[:, at] & ~missing[:, others].all(1))))
+    for one, at, rows in own:
+        values, fills = np.array(one.values), draws[:, rows, at]
+        drawn = values[np.minimum((uniform(one.name)[:, rows] * len(values)).astype(int), len(values) - 1)]
+        draws[:, rows, at] = np.where(one.beyond(fills), drawn, fills)
+    apart = np.zeros(draws.shape[:2], bool)
+    for one, at, rows in own:
+        apart[:, rows] |= one.beyond(draws[:, rows, at])
+    return apart
 
 
 def keep_skips(

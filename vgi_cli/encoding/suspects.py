@@ -6,6 +6,8 @@ Nothing here changes how a table is read: these are lines for the user, with the
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -33,8 +35,9 @@ from vgi_cli.columns.wording import (
 )
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
+from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.series import series
-from vgi_cli.encoding.skips import skipped
+from vgi_cli.encoding.skips import skipped, thresholds_among
 from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, scales_of_words, spelled_alike
 from vgi_cli.encoding.texts import text_doubts, thousands
 from vgi_cli.encoding.totals import totals
@@ -356,24 +359,42 @@ def negative_codes(values: Floats) -> list[_Far]:
 
 
 def _skipped(table: Table, schema: Schema) -> list[str]:
-    """Columns without a cell in all rows of a level of another column, and with cells in most other rows."""
+    """Columns without a cell in all rows of a level of another column, or beyond a number of it, and with cells in most
+    other rows."""
     lines = []
+    columns = {column.name: column for column in schema.encoded}
     kept = {(skip.name, skip.level) for skip in schema.skips}
-    for skip, rows, unknown, _ in skipped(table, schema):
-        column = schema.encoded[schema.modelled.index(skip.name)]
-        level, one = column.spell(np.array([float(skip.level)]), None)[0], len(skip.others) == 1
+    found = skipped(table, schema)
+    for skip, rows, unknown, _ in found:
+        level = columns[skip.name].spell(np.array([float(skip.level)]), None)[0]
         against = ""
         if unknown and (skip.name, skip.level) not in kept:
             against = (
-                f"; in {unknown:,} row{'s' * (unknown > 1)} with {'it' if one else 'one of them'} '{skip.name}' is "
-                f"missing, and may be filled '{level}' all the same"
+                f"; in {unknown:,} row{'s' * (unknown > 1)} with {'it' if len(skip.others) == 1 else 'one of them'} "
+                f"'{skip.name}' is missing, and may be filled '{level}' all the same"
             )
-        lines.append(
-            f"{named('column', skip.others)} {'has' if one else 'have'} no cell in the {rows:,} rows where "
-            f"'{skip.name}' is '{level}', and cells in most others: if {'it does' if one else 'they do'} not apply "
-            f"there, the fills of these rows mean nothing (leave them out afterwards){against}"
-        )
+        where = f"'{skip.name}' is '{level}'"
+        lines.append(_unasked(skip.others, rows, where, f"{skip.name}={level}", "") + against)
+    for one in thresholds_among(table, schema, [one.skip for one in found]) if looked_for(table, schema) else ():
+        limit = columns[one.name].spell(np.array([one.limit]), None)[0]
+        rows = int(one.beyond(codes_of(table, columns[one.name])).sum())
+        where = f"'{one.name}' is {one.side} {limit}"
+        condition = f"{one.name}{'<' if one.side == 'below' else '>'}{limit}"
+        lines.append(_unasked(one.others, rows, where, condition, "; else they are extrapolated"))
     return capped(lines)
+
+
+def _unasked(others: Sequence[str], rows: int, where: str, condition: str, rest: str) -> str:
+    """A line on columns that have no cell in so many rows; `rest`: what else is to be said of their fills there."""
+    one = len(others) == 1
+    names = io.StringIO()
+    csv.writer(names, lineterminator="").writerow(others)
+    flag = typed("--leave-blank", f"{others[0] if one else names.getvalue()}:{condition}")
+    has, apply = ("has", "it does") if one else ("have", "they do")
+    return (
+        f"{named('column', others)} {has} no cell in the {rows:,} rows where {where}, and cells in most others: if "
+        f"{apply} not apply there, the fills of these rows mean nothing (`vgi impute {flag}` leaves them blank){rest}"
+    )
 
 
 def _ends(items: npt.NDArray[Any]) -> list[Any]:

@@ -244,6 +244,14 @@ def _deltas(value: Any) -> list[str]:
     return [f"{name}={by}" for name, by in value.items()]
 
 
+def _blanks(value: Any) -> list[str]:
+    if not isinstance(value, Mapping):
+        found, example = type(value).__name__, "for example leave_blank={'cigarettes': 'smoker=no'}"
+        raise UsageError(f"leave_blank: expected a mapping, got {found}", example)
+    rules = [(name, [said] if isinstance(said, str) else list(said)) for name, said in value.items()]
+    return [f"{name}:{said}" for name, several in rules for said in several]
+
+
 def as_files(value: Plugins) -> tuple[str | Path, ...]:
     """Plugins as a tuple of files; one path is one of them."""
     return (value,) if isinstance(value, str | Path) else tuple(value)
@@ -608,6 +616,15 @@ class ImputeOptions(CommonOptions, total=False):
             "Move a column's fills away from the model's (repeatable): +0.5sd, -3 (its units) or LEVEL:x1.5 (odds).",
             "COL=SHIFT",
             accept=_deltas,
+        ),
+    ]
+    leave_blank: Annotated[
+        Mapping[str, str | Sequence[str]] | None,
+        Option(
+            "Leave the holes of a column as they are in rows that were not asked (repeatable): cigarettes:smoker=no, "
+            "'income:age<18'.",
+            "COL:OTHER=VALUE",
+            accept=_blanks,
         ),
     ]
     shard: Annotated[

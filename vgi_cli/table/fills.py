@@ -70,14 +70,29 @@ class Holes:
             return texts
         return [self.spelled.get(int(code), text) for code, text in zip(codes.tolist(), texts, strict=True)]
 
+    def filled(self, draw: Floats) -> Holes:
+        """The same but for the holes that stay in one draw [N, columns]: those without a value there."""
+        if isinstance(self.column, ConstantColumn):
+            return self
+        stay = np.isnan(draw[:, self.d])
+        return self.without(stay) if stay[self.rows].any() else self
+
     def values(self, draw: Floats) -> Floats:
-        """[n] codes of the fills of one draw [N, columns], as the column can hold them."""
+        """[n] codes of the fills of one draw [N, columns] that has one for each, as the column can hold them."""
         if isinstance(self.column, ConstantColumn):
             return np.full(len(self.rows), self.column.code)
         return self.column.held(draw[self.rows, self.d])
 
     def texts(self, draw: Floats, delimiter: str) -> list[bytes]:
-        """[n] raw cells of one draw [N, D], for a text with that delimiter."""
+        """[n] raw cells of one draw [N, D], for a text with that delimiter; where a hole stays, it as it stands."""
+        if len((own := self.filled(draw)).rows) == len(self.rows):
+            return self._texts(draw, delimiter)
+        fills = iter(own._texts(draw, delimiter))
+        stay = np.isnan(draw[self.rows, self.d]).tolist()
+        return [blank if stays else next(fills) for blank, stays in zip(self.blanks, stay, strict=True)]
+
+    def _texts(self, draw: Floats, delimiter: str) -> list[bytes]:
+        """As `texts`, where none stays."""
         if self.copy is not None:
             return [self.copy] * len(self.rows)
         cells = self.spell(self.values(draw))

@@ -127,6 +127,7 @@ class Extent:
 
     def add(self, hole: Holes, draw: Floats) -> None:
         """Look at the fills of some rows [n] from one draw [n, D]."""
+        hole = hole.filled(draw)
         codes = hole.values(draw)
         values = hole.column.numbers(codes)
         if values is None:

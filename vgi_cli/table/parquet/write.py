@@ -130,12 +130,17 @@ def parquet_bytes(arrow: pa.Table) -> bytes:
 
 
 def _fill(column: pa.ChunkedArray, hole: Holes, draw: Floats, kind: pa.DataType) -> pa.Array:
-    """A column in type `kind` with its holes filled."""
+    """A column in type `kind` with its holes filled, but for those that stay in the draw."""
+    own = hole.filled(draw)
     mask = np.zeros(len(column), bool)
     mask[hole.rows] = True
     plain = replaceable(kind)
-    fills = cells(hole, hole.values(draw), kind if pa.types.is_duration(kind) else plain).cast(plain)
     known = pa.nulls(len(column), plain) if mask.all() else column.cast(plain).combine_chunks()
+    fills = cells(own, own.values(draw), kind if pa.types.is_duration(kind) else plain).cast(plain)
+    if len(own.rows) < len(hole.rows):
+        places = np.searchsorted(own.rows, hole.rows)
+        stays = ~np.isin(hole.rows, own.rows)
+        fills = pc.take(fills, pa.array(np.where(stays, 0, places), mask=stays))
     filled = pc.replace_with_mask(known, pa.array(mask), fills)
     if pa.types.is_dictionary(kind):
         if not pa.types.is_dictionary(column.type) and isinstance(hole.column, Levelled):  # it was empty: as in the fit

@@ -1,0 +1,154 @@
+"""`vgi impute --leave-blank`: holes that stay where a question was not asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import vgi_cli
+from tests.program import Vgi
+from vgi_cli.errors import UsageError
+
+N = 240
+RULES = {"cigarettes": "smoke=no", "brand": "smoke=no", "income": ["age<18", "age>70"]}
+FLAGS = [
+    "--leave-blank",
+    "cigarettes,brand:smoke=no",
+    "--leave-blank",
+    "income:age<18",
+    "--leave-blank",
+    "income:age>70",
+]
+
+
+def survey() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    smoke, age = rng.choice(["no", "yes"], N, p=[0.6, 0.4]), rng.integers(10, 80, N)
+    frame = pd.DataFrame(
+        {
+            "smoke": smoke,
+            "age": age.astype(float),
+            "cigarettes": np.where(smoke == "no", np.nan, 1 + rng.poisson(9, N)),
+            "brand": np.where(smoke == "no", None, rng.choice(["u", "v"], N)),
+            "income": np.where((age < 18) | (age > 70), np.nan, rng.normal(2000, 300, N).round(2)),
+        }
+    )
+    return frame.mask(rng.random(frame.shape) < 0.1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("blank")
+    survey().to_csv(where / "t.csv", index=False, na_rep="NA")
+    settings = {"model.components": 1, "bootstrap": "none", "trees": "none"}
+    vgi_cli.fit(where / "t.csv", model="mixture", set=settings, out=where / "run")
+    return where
+
+
+def blank(filled: pd.DataFrame) -> pd.DataFrame:
+    """Where holes should be, by what the filled table says."""
+    unasked = filled.smoke == "no"
+    away = (filled.age < 18) | (filled.age > 70)
+    return pd.DataFrame({"smoke": False, "age": False, "cigarettes": unasked, "brand": unasked, "income": away})
+
+
+def as_it_should(filled: pd.DataFrame, plain: pd.DataFrame) -> None:
+    """`plain`: the same draw without the rules."""
+    holes = survey().isna()
+    pd.testing.assert_frame_equal(filled.isna(), blank(plain) & holes)
+    pd.testing.assert_frame_equal(filled, plain.mask(filled.isna()), check_dtype=False)
+
+
+def test_holes_stay_in_every_layout(folder: Path, vgi: Vgi) -> None:
+    at = ["impute", "--checkpoint", folder / "run", "--m", 2, "--force"]
+    vgi(*at, "-o", folder / "plain.csv")
+    plain = [pd.read_csv(folder / f"plain.{k}.csv") for k in (1, 2)]
+    assert not any(table.isna().any().any() for table in plain)
+    said = vgi(*at, "-o", folder / "own.csv", *FLAGS)
+    own = [pd.read_csv(folder / f"own.{k}.csv") for k in (1, 2)]
+    for filled, whole in zip(own, plain, strict=True):
+        as_it_should(filled, whole)
+    holes = survey().isna()
+    stay = [int((blank(whole) & holes).sum().sum()) for whole in plain]
+    total = int(holes.sum().sum())
+    left = f"{total - max(stay)} to {total - min(stay)}" if len(set(stay)) > 1 else f"{total - stay[0]}"
+    assert f"filled {left} of {total} holes in each of 2 tables" in said.err
+    ages = [int(((whole.age < 18) & holes.income).sum()) for whole in plain]
+    assert f"--leave-blank income:age<18: {min(ages)}" in said.err
+    header = (folder / "own.1.csv").read_text().splitlines()
+    source = (folder / "t.csv").read_text().splitlines()
+    for row in range(N):  # a hole that stays is written as it was, an observed cell too
+        for a, b, hole in zip(
+            source[row + 1].split(","), header[row + 1].split(","), own[0].iloc[row].isna(), strict=True
+        ):
+            assert a == b or (a == "NA" and not hole)
+    vgi(*at, "-o", folder / "long.csv", "--format", "long", *FLAGS)
+    long = pd.read_csv(folder / "long.csv", keep_default_na=True)
+    for k in (1, 2):
+        part = long[long[".imp"] == k].drop(columns=[".imp", ".id"]).reset_index(drop=True)
+        as_it_should(part, plain[k - 1])
+    vgi(*at, "-o", folder / "mids.csv", "--format", "mids-csv", *FLAGS)
+    mids = pd.read_csv(folder / "mids.csv")
+    as_it_should(mids[mids[".imp"] == 2][survey().columns].reset_index(drop=True), plain[1])
+
+
+def test_parquet_keeps_its_types(folder: Path, vgi: Vgi) -> None:
+    frame = survey()
+    columns = {name: pa.array(frame[name], from_pandas=True) for name in frame}
+    columns["cigarettes"] = columns["cigarettes"].cast(pa.int16())
+    columns["brand"] = columns["brand"].dictionary_encode()
+    pq.write_table(pa.table(columns), folder / "t.parquet")
+    at = ["impute", folder / "t.parquet", "--checkpoint", folder / "run", "--format", "single", "--force"]
+    assert vgi(*at, "-o", folder / "o.parquet", *FLAGS).code == 0
+    table = pq.read_table(folder / "o.parquet")
+    assert [str(table.schema.field(name).type) for name in ("cigarettes", "income")] == ["int16", "double"]
+    assert pa.types.is_dictionary(table.schema.field("brand").type)
+    (plain,) = vgi_cli.impute(folder / "run", folder / "t.parquet", m=1)
+    as_it_should(table.to_pandas().astype({"brand": object}), plain.astype({"brand": object}))
+
+
+def test_a_cell_that_a_mask_hides_stays_hidden(folder: Path, vgi: Vgi) -> None:
+    frame = survey()
+    hidden = pd.DataFrame(False, frame.index, frame.columns)
+    rows = frame.index[(frame.age < 18) & frame.smoke.notna()][:4]
+    frame.loc[rows, "income"] = 777.77
+    hidden.loc[rows, "income"] = True
+    (~hidden).astype(int).to_csv(folder / "mask.csv", index=False)
+    for suffix in ("csv", "parquet"):
+        source, path = folder / f"h.{suffix}", folder / f"ho.{suffix}"
+        (frame.to_csv(source, index=False) if suffix == "csv" else frame.to_parquet(source))
+        at = ["--mask", folder / "mask.csv", "--checkpoint", folder / "run", "--format", "single", "-o", path]
+        assert vgi("impute", source, *at, *FLAGS).code == 0
+        filled = pd.read_csv(path) if suffix == "csv" else pd.read_parquet(path)
+        assert filled.income[rows].isna().all() and filled.age.notna().all()
+
+
+def test_frames_and_points(folder: Path) -> None:
+    run = vgi_cli.load(folder / "run")
+    for filled, plain in zip(run.impute(m=3, leave_blank=RULES), run.impute(m=3), strict=True):
+        as_it_should(filled, plain)
+    (point,), (whole,) = (run.impute(point="median", m=9, **own) for own in ({"leave_blank": RULES}, {}))
+    as_it_should(point, whole)
+    (arrow,) = run.impute(pa.Table.from_pandas(survey()), m=1, leave_blank=RULES)
+    whole = run.impute(survey(), m=1)[0]
+    assert arrow.column("income").null_count == blank(whole).income[survey().income.isna()].sum()
+
+
+def test_the_dry_run_says_so(folder: Path, vgi: Vgi) -> None:
+    said = vgi("impute", "--checkpoint", folder / "run", "--dry-run", *FLAGS).out
+    assert "left blank" in said and "cigarettes,brand:smoke=no\n" in said and "income:age<18\n" in said
+
+
+def test_wrong_rules_are_refused_before_any_work(folder: Path, vgi: Vgi) -> None:
+    out = folder / "none.csv"
+    for command in (["-o", out], ["--dry-run"]):
+        said = vgi("impute", "--checkpoint", folder / "run", *command, "--leave-blank", "income:ages<18")
+        assert said.code == 2 and said.error == "--leave-blank income:ages<18: the run has no column 'ages'"
+    assert not list(folder.glob("none*"))
+    with pytest.raises(UsageError, match="leave_blank: expected a mapping, got str"):
+        vgi_cli.load(folder / "run").impute(leave_blank="income:age<18")

@@ -1,0 +1,175 @@
+"""Numbers below or above which another column has no cell: found, and kept by fills of the column of numbers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import vgi_cli
+from vgi_cli.columns.base import Encoding
+from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.skips import Threshold
+from vgi_cli.encoding.check import check
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.redundant import kept_words
+from vgi_cli.errors import RunError
+from vgi_cli.table.frames import from_frame
+
+N = 500
+
+
+def survey(seed: int = 0) -> pd.DataFrame:
+    """Income and hours are asked of adults; height goes with age. Each column has holes at random as well."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(5, 80, N)
+    frame = pd.DataFrame(
+        {
+            "age": age.astype(float),
+            "height": (100 + 4 * np.minimum(age, 18) + rng.normal(0, 4, N)).round(),
+            "income": (1500 + 20 * age + rng.normal(0, 300, N)).round(),
+            "hours": rng.integers(10, 45, N).astype(float),
+        }
+    )
+    frame.loc[age < 18, ["income", "hours"]] = np.nan
+    return frame.mask(rng.random(frame.shape) < 0.1)
+
+
+def schema_of(frame: pd.DataFrame, encoding: Encoding = Encoding()) -> Schema:  # noqa: B008 - it is frozen
+    return infer_schema(from_frame(frame), encoding=encoding)[0]
+
+
+def test_they_are_found_and_said() -> None:
+    """What goes with the column that decides, height, is none."""
+    frame = survey()
+    schema = schema_of(frame)
+    (one,) = schema.thresholds
+    assert (one.name, one.side, one.limit, one.others) == ("age", "below", 18.0, ("income", "hours"))
+    asked = frame.age[frame.income.notna() | frame.hours.notna()].dropna()
+    assert one.values[0] == 18 and set(one.values) <= set(asked) and len(one.values) == 100
+    assert np.mean(one.values) == pytest.approx(asked.mean(), abs=0.5)
+    (line,) = kept_words(schema, None)
+    assert "'age' is 18 at least where one of columns 'income', 'hours' is observed" in line
+    assert Schema.from_json(schema.to_json()).thresholds == schema.thresholds
+    assert schema_of(frame, Encoding(relations="ignore")).thresholds == ()
+    turned = schema_of(frame.assign(age=-frame.age)).thresholds
+    assert [(one.name, one.side, one.limit) for one in turned] == [("age", "above", -18.0)]
+    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(frame.age, "D")
+    (dated,) = schema_of(frame.assign(age=days.dt.strftime("%Y-%m-%d"))).thresholds
+    assert (
+        dated.words("2020-01-19") == "'age' is 2020-01-19 at least where one of columns 'income', 'hours' is observed"
+    )
+
+
+def test_a_line_names_the_flag() -> None:
+    lines = infer_schema(from_frame(survey()))[1]
+    (line,) = [line for line in lines if "has no cell" in line or "have no cell" in line]
+    rows = int((survey().age < 18).sum())
+    assert line.startswith(f"columns 'income', 'hours' have no cell in the {rows} rows where 'age' is below 18, and")
+    assert line.endswith(
+        "mean nothing (`vgi impute --leave-blank 'income,hours:age<18'` leaves them blank); else they are extrapolated"
+    )
+
+
+def test_cells_that_grow_rarer_are_no_threshold() -> None:
+    """Holes that depend on a column, however much: the share of cells falls step by step."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x, y = rng.normal(size=(2, N))
+        steep = 1 / (1 + np.exp(rng.choice([1.0, 2.0, 4.0, 8.0]) * x))
+        frame = pd.DataFrame({"x": x, "y": np.where(rng.random(N) < steep, y, np.nan)})
+        assert schema_of(frame).thresholds == ()
+
+
+def test_chance_is_none() -> None:
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame(rng.normal(size=(200, 30)), columns=[f"x{i}" for i in range(30)])
+        assert schema_of(frame.mask(rng.random(frame.shape) < 0.45)).thresholds == ()
+
+
+def test_a_level_that_says_the_same_says_it() -> None:
+    frame = survey()
+    frame["adult"] = np.where(frame.age.fillna(30) < 18, "no", "yes")
+    frame.loc[frame.age.isna() & frame.income.isna() & frame.hours.isna(), "adult"] = None
+    schema = schema_of(frame)
+    assert [one.name for one in schema.skips] == ["adult"] and schema.thresholds == ()
+
+
+def test_fills_keep_to_them() -> None:
+    """As the ages of those that were asked; elsewhere, and what is observed, stays as it is."""
+    frame = survey(1)
+    schema = schema_of(frame)
+    (one,) = schema.thresholds
+    rng = np.random.default_rng(1)
+    missing = frame.isna().to_numpy()
+    draws = rng.integers(5, 80, (50, N, 4)).astype(float)
+    before, numbers, zeros = draws.copy(), rng.random((50, N)), np.zeros((N, 4))
+    assert keep_relations(draws, zeros, missing, schema, uniform=lambda name: numbers) == 0
+    wrong = missing[:, 0] & ~missing[:, 2:].all(1) & (before[..., 0] < 18)
+    assert wrong.sum() > 300
+    assert draws[wrong][:, 0].mean() == pytest.approx(np.mean(one.values), abs=4 * np.std(one.values) / 17)
+    assert set(draws[wrong][:, 0]) <= set(one.values)
+    draws[wrong, 0] = before[wrong, 0]
+    np.testing.assert_array_equal(draws, before)
+    again = before.copy()
+    keep_relations(again, zeros, missing, schema, {"age"}, lambda name: numbers)
+    np.testing.assert_array_equal(again, before)
+
+
+def test_two_that_leave_no_number_are_counted() -> None:
+    """`a` is asked below 0 alone, `b` above it: no row has both."""
+    rng = np.random.default_rng(2)
+    x, a, b = rng.normal(size=(3, N))
+    frame = pd.DataFrame({"x": x, "a": np.where(x < 0, a, np.nan), "b": np.where(x >= 0, b, np.nan)})
+    schema = schema_of(frame)
+    assert [(one.side, one.others) for one in schema.thresholds] == [("above", ("a",)), ("below", ("b",))]
+    missing = np.zeros((3, 3), bool)
+    missing[:, 0], missing[1, 1], missing[2, 2] = True, True, True
+    draws, numbers = rng.normal(size=(4, 3, 3)), rng.random((4, 3))
+    assert keep_relations(draws, np.zeros((3, 3)), missing, schema, uniform=lambda name: numbers) == 4  # the first row
+    assert (draws[:, 1, 0] > 0).all() and (draws[:, 2, 0] < 0).all()
+
+
+def test_rows_of_a_new_table_that_contradict_are_counted() -> None:
+    schema = schema_of(survey())
+    new = survey(5)
+    new.loc[:2, ["age", "income"]] = 12.0, 900.0
+    (line,) = [note for note in check(from_frame(new), schema) if "in every row of the fit" in note]
+    assert "'age' is 18 at least" in line and "3 rows of" in line
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        {"name": "town"},
+        {"others": ["unknown"]},
+        {"others": []},
+        {"side": "left"},
+        {"limit": 3.0},
+        {"values": [2.0, 1.0]},
+    ],
+)
+def test_thresholds_that_do_not_fit_are_refused(spoiled: dict[str, object]) -> None:
+    frame = survey().assign(town=np.random.default_rng(0).choice(["u", "v"], N))
+    raw = json.loads(schema_of(frame).to_json())
+    raw["thresholds"][0] |= spoiled
+    with pytest.raises(RunError, match=r"schema\.json"):
+        Schema.from_json(json.dumps(raw))
+
+
+def test_a_threshold_needs_other_columns() -> None:
+    with pytest.raises(ValueError, match="do not fit together"):
+        Threshold("a", "below", 0.0, ("a",), (0.0,))
+
+
+def test_a_filled_survey_contradicts_nobody(tmp_path: object) -> None:
+    frame = survey(3)
+    run = vgi_cli.fit(frame, model="mixture", set={"bootstrap": "none", "model.components": 1}, out=f"{tmp_path}/run")
+    asked = frame.age.isna() & (frame.income.notna() | frame.hours.notna())
+    assert asked.sum() > 20
+    for filled in run.impute(frame, m=3):
+        assert (filled.age[asked] >= 18).all() and (filled.age < 18).any()

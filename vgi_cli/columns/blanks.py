@@ -1,0 +1,129 @@
+"""Questions that a row is not asked: which holes of a column stay, by what the completed row says in another one.
+
+A hole of a skip pattern (cigarettes a day, of who does not smoke) stands for no value that was lost. A fitted table may
+suggest such patterns (`encoding/skips.py`); the user says which of them hold.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.categorical import Categorical
+from vgi_cli.columns.datetime import Moment, instant
+from vgi_cli.columns.levelled import Levelled, key_of, number_of
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.schema import Schema
+from vgi_cli.errors import UsageError, nearest
+
+FLAG = "--leave-blank"
+FORMS = "for example cigarettes:smoker=no or 'income:age<18'"
+_RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "=": operator.eq}
+)
+"""By how they are written, those of two characters first."""
+
+
+class Blank(NamedTuple):
+    """Holes that stay.
+
+    said      the words, as `cigarettes:smoker=no`
+    columns   places of the columns with these holes, among the modelled ones
+    other     the place of the column that decides
+    relation  of `<= >= != < > =`
+    code      what the code of a row's cell in that column is compared with
+    """
+
+    said: str
+    columns: tuple[int, ...]
+    other: int
+    relation: str
+    code: float
+
+    def holds(self, codes: Floats) -> Bools:
+        """[..] of completed rows, by their codes [..] in the other column."""
+        return _RELATIONS[self.relation](codes, self.code)  # type: ignore[no-any-return]
+
+
+def read_blanks(texts: Sequence[str], schema: Schema) -> list[Blank]:
+    """What `--leave-blank` says of a fitted table, `COL:OTHER=LEVEL`, `COL:OTHER<NUMBER` and the like each; several
+    columns have commas between them, as in CSV. UsageError for what has no meaning there."""
+    return [_read(text, schema) for text in texts]
+
+
+def _read(text: str, schema: Schema) -> Blank:
+    where = f"{FLAG} {text}"
+    ends = [at for at, letter in enumerate(text) if letter == ":"]
+    cuts = [(_names(text[:at], schema), said) for at in ends if (said := list(_conditions(text[at + 1 :])))]
+    if not cuts:
+        raise UsageError(f"{FLAG}: expected COL:OTHER=LEVEL or COL:OTHER<NUMBER, got '{text}'", FORMS)
+    names, said = next((cut for cut in cuts if set(cut[0]) <= set(schema.modelled)), cuts[0])
+    columns = tuple(_place(where, name, schema) for name in names)
+    name, relation, value = next((one for one in said if one[0] in schema.modelled), said[0])
+    other = _place(where, name, schema)
+    if other in columns:
+        raise UsageError(f"{where}: column '{name}' decides about its own holes", "name another column after the colon")
+    return Blank(text, columns, other, relation, _code(where, relation, value, schema.encoded[other]))
+
+
+def _names(text: str, schema: Schema) -> list[str]:
+    """The columns before a colon: one name, or several with commas between them."""
+    if text in schema.modelled:
+        return [text]
+    try:
+        return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [text])]
+    except csv.Error:
+        return [text]
+
+
+def _conditions(text: str) -> Iterator[tuple[str, str, str]]:
+    """The ways to cut a condition into a name, a relation and a value."""
+    at = 0
+    while at < len(text):
+        sign = next((sign for sign in _RELATIONS if text.startswith(sign, at)), None)
+        if sign is not None:
+            yield text[:at].strip(), sign, text[at + len(sign) :].strip()
+        at += len(sign or " ")
+
+
+def _place(where: str, name: str, schema: Schema) -> int:
+    """The place of a modelled column. UsageError where there is none of that name."""
+    if name not in schema.modelled:
+        known = name in (column.name for column in schema.columns)
+        what = f"column '{name}' is not modelled" if known else f"the run has no column '{name}'"
+        raise UsageError(f"{where}: {what}", nearest(name, schema.modelled))
+    return schema.modelled.index(name)
+
+
+def _code(where: str, relation: str, value: str, column: ModelledColumn) -> float:
+    """What codes of a column are compared with. UsageError for what it cannot hold, and for an order that it lacks."""
+    if isinstance(column, Levelled):
+        if relation not in ("=", "!=") and not column.ordered:
+            raise UsageError(
+                f"{where}: the levels of column '{column.name}' have no order",
+                f"compare them with = or !=, for example {column.name}={column.texts[0]}",
+            )
+        level = column.place(value)
+        if math.isnan(level):
+            raise UsageError(f"{where}: column '{column.name}' has no level '{value}'", nearest(value, column.texts))
+        if isinstance(column, Categorical) and key_of(value) in map(key_of, column.rare):
+            raise UsageError(
+                f"{where}: '{value}' is one of {len(column.rare):,} rare levels that are drawn as one",
+                "name a more frequent one",
+            )
+        return level
+    code: float | None = None
+    if isinstance(column, Moment):
+        code = instant(column.clock, value)
+    elif isinstance(column, Number):
+        plain = value if column.notation is None else column.notation.plain(value)
+        code = number_of(value if plain is None else plain)
+    if code is None or not math.isfinite(code):
+        raise UsageError(f"{where}: column '{column.name}' holds no value like '{value}'", f"it has {column.summary}")
+    return code
