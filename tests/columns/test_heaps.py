@@ -218,8 +218,8 @@ def test_where_they_are_not_looked_for() -> None:
 def test_they_are_said_with_v() -> None:
     schema, _ = column_of(pressures(400, 1))
     (line,) = [line for line in bound_lines(schema.columns)[1] if "multiples" in line]
-    said = "fills of 'x': multiples of 5 as often as the column holds them ("
-    assert line.startswith(said) and line.endswith("%; 1 in 5 if digits were alike)")
+    said = "fills of 'x': multiples of 5 as often as in the column ("
+    assert line.startswith(said) and line.endswith("% of its cells; by chance 20%)")
 
 
 def test_a_damaged_schema_is_refused() -> None:

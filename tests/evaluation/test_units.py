@@ -11,7 +11,7 @@ from tests.evaluation.models import exact_holes
 from tests.oracles import GaussianModel, gaussian_marginal_log_prob, random_covariance
 from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.evaluation.likelihood.loglik import LogLik, effective, log_mean
-from vgi_cli.evaluation.likelihood.units import Encoded, _pooled, data_log_prob, summarise
+from vgi_cli.evaluation.likelihood.units import Encoded, _pooled, data_log_prob, joined, summarise
 
 G = torch.Generator()
 
@@ -122,3 +122,25 @@ def test_standardised_value_does_not_depend_on_the_units() -> None:
     a = summarise(metres, missing, torch.tensor([0.1, 0.4]))
     b = summarise(centimetres, missing, torch.tensor([0.1, 0.4]) + math.log(100))
     assert a.mean != b.mean and a.standardised == pytest.approx(b.standardised, abs=1e-5)
+
+
+def test_exact_pieces_join_to_the_whole() -> None:
+    """Rows without a hole, several draws of a rounded column: what half of the draws say is of every row."""
+    model = GaussianModel(torch.zeros(2, dtype=torch.float64), torch.eye(2, dtype=torch.float64))
+    x, missing = model.sample(7, G.manual_seed(0)), torch.zeros(7, 2, dtype=torch.bool)
+    draws = [Encoded(x + 0.01 * i, torch.zeros(7)) for i in range(4)]
+    for count in (4, 1):
+        whole = data_log_prob(model, None, draws[:count], missing)
+        pieces = [
+            data_log_prob(
+                model, None, [Encoded(one.x[some], one.log_volume[some]) for one in draws[:count]], missing[some]
+            )
+            for some in (slice(0, 4), slice(4, 7))
+        ]
+        got = joined(pieces, missing, count, None)
+        assert whole.ess is None and got.estimator == "exact"
+        torch.testing.assert_close(got.values, whole.values, rtol=0, atol=0)
+        if whole.half_budget is None:
+            assert got.half_budget is None
+        else:
+            torch.testing.assert_close(got.half_budget, whole.half_budget, rtol=0, atol=0)

@@ -75,8 +75,8 @@ def test_what_is_fitted_by_gradients_has_the_scores_of_its_density(model: str, m
 @pytest.mark.parametrize(
     ("names", "title"),
     [
-        (["vae"], "variational autoencoder, columns as they are"),
-        pytest.param(["flow", "vae"], "neural spline flow, columns as they are", marks=pytest.mark.slow),
+        (["vae"], "variational autoencoder, columns standardised"),
+        pytest.param(["flow", "vae"], "neural spline flow, columns standardised", marks=pytest.mark.slow),
     ],
 )
 def test_a_flow_and_a_vae_take_part_and_are_reported(tmp_path: Path, names: list[str], title: str) -> None:
@@ -154,7 +154,7 @@ def test_a_candidate_whose_training_fails_takes_no_part(tmp_path: Path, monkeypa
     said: list[str] = []
     frame = holes(normal(60, 4), 0.2, 5)
     vgi_cli.fit(frame, out=tmp_path / "run", compare="flow", set=QUICK, threads=1, say=said.append)
-    line = "neural spline flow, columns as they are takes no part in the comparison: the loss is not finite"
+    line = "neural spline flow, columns standardised takes no part in the comparison: the loss is not finite"
     assert f"warning: {line}" in said
     assert "flow" not in (tmp_path / "run" / "contest.json").read_text()
 

@@ -266,7 +266,8 @@ def test_what_is_said_and_reported(tmp_path: Path) -> None:
     frame = clusters(0)
     league, run = fit(frame, tmp_path / "run", say=said.append)
     place = next(i for i, line in enumerate(said) if "models were compared on" in line)
-    shown = said[place + 1 : place + 1 + min(contest.LINES, len(league["candidates"]))]
+    header, *shown = said[place + 1 : place + 2 + min(contest.LINES, len(league["candidates"]))]
+    assert header.split()[:5] == ["model", "hidden", "cells", "held-out", "rows"]
     assert [line[2:].split("  ")[0].strip() for line in shown] == [
         entry["title"] for entry in league["candidates"][: contest.LINES]
     ]
@@ -293,8 +294,9 @@ def test_nothing_is_said_of_numbers_where_there_are_none(tmp_path: Path) -> None
     league, _ = fit(frame.mask(rng.random(frame.shape) < 0.2), tmp_path / "run", say=said.append)
     titles = [one["title"] for one in league["candidates"]]
     assert len(titles) > 1 and all(title.startswith("mixture of categories: ") for title in titles)
-    [head] = [line for line in said if "models were compared on" in line]
-    assert "log-likelihood of held-out rows. The arrow marks" in head and "share of true numbers" not in head
+    [legend] = [line for line in said if line.startswith("hidden cells: ")]
+    assert "log-likelihood, nats a row" in legend and "in range" not in legend
+    assert not any("in range" in line for line in said)
 
 
 def league_of(*entries: tuple[int, str, float]) -> contest.League:
@@ -426,7 +428,7 @@ def test_factors_do_not_win_where_covariances_that_keep_pairs_fill_about_as_well
 
 
 def test_mixtures_of_factor_models_give_way_to_shrunk_ones_where_rows_are_many() -> None:
-    shrunk, factors = "mixture shrunk to pairs, columns as they are", "mixture of factor models, columns as they are"
+    shrunk, factors = "mixture shrunk to pairs, columns standardised", "mixture of factor models, columns standardised"
     for count, score, titled in (
         (50, "cells", {shrunk, factors}),  # fewer than 20 rows for each of three columns
         (70, "cells", {shrunk}),
@@ -436,7 +438,7 @@ def test_mixtures_of_factor_models_give_way_to_shrunk_ones_where_rows_are_many()
         given = recipe("mixture").replace(score=score)
         some = rows(holes(normal(count, 0), 0.2, 1), given)
         titles = {title for title, _ in contest.candidates(given, some, ["linear"])}
-        assert titles & {shrunk, factors} == titled and "mixture, columns as they are" in titles
+        assert titles & {shrunk, factors} == titled and "mixture, columns standardised" in titles
     few = rows(holes(normal(50, 0), 0.2, 1), recipe("mixture"))
     posterior = recipe("mixture").replace(uncertainty="posterior")
     assert not any("shrunk" in title for title, _ in contest.candidates(posterior, few, ["linear"]))
@@ -476,7 +478,7 @@ def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
 def test_each_model_of_a_weight_is_shown() -> None:
     few = league_of(*((K, "linear", 0.5 if K in (1, 8) else 0.0) for K in range(1, 10)))
     lines = few.lines()
-    assert len(lines) == 9 and "weight 50%" in lines[7] and lines[8] == "  1 more, in contest.json"
+    assert len(lines) == 10 and lines[8].endswith("     50%") and lines[9] == "  1 more, in contest.json"
 
 
 @pytest.mark.slow

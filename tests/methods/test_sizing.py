@@ -64,7 +64,7 @@ def test_a_path_for_each_number_of_factors() -> None:
 def test_what_is_set_is_kept() -> None:
     config = MixtureConfig(components=4, covariance="full")
     found = choose_size(GaussianMixture, config, clusters(60), EmConfig(), torch.Generator())
-    assert found.config.components == 4 and found.reason == "4 clusters: as set"
+    assert found.config.components == 4 and found.reason == "4 clusters: as given"
 
 
 def test_few_rows_take_the_smallest() -> None:
@@ -74,7 +74,7 @@ def test_few_rows_take_the_smallest() -> None:
     factors = choose_size(FactorAnalysis, FaConfig(), clusters(11), EmConfig(), torch.Generator())
     assert factors.config.factors == 0
     chosen = choose_size(GaussianMixture, MixtureConfig(components=2), clusters(11), EmConfig(), torch.Generator())
-    assert chosen.reason == "2 clusters: as set"
+    assert chosen.reason == "2 clusters: as given"
 
 
 def test_a_seed_fixes_the_answer() -> None:

@@ -85,6 +85,15 @@ def _signals_passed(command: Callable[..., Any]) -> Callable[..., Any]:
     return passed
 
 
+def _without_types(command: Any) -> None:
+    """Let help call arguments by their names alone, not by types of Python as well (`DATA <list[str]>`)."""
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: None
+    for each in getattr(command, "commands", {}).values():
+        _without_types(each)
+
+
 @functools.cache
 def build_app(terminal: bool) -> Callable[..., Any]:
     """The commands, as something to be called. Off a terminal the help is plain unwrapped text."""
@@ -113,7 +122,9 @@ def build_app(terminal: bool) -> Callable[..., Any]:
             app.add_typer(groups[group], name=group, context_settings=settings)
         parent = groups[group] if group else app
         parent.command(name, help=command.help, epilog=command.epilog)(_signals_passed(command.function(path)))
-    return typer.main.get_command(app)
+    made = typer.main.get_command(app)
+    _without_types(made)
+    return made
 
 
 def main(argv: Sequence[str] | None = None, started: float | None = None) -> int:

@@ -871,13 +871,13 @@ def gaps_in_words(column: Number, spell: Callable[[float], str] = plain) -> str:
 
 
 def heaps_in_words(column: Number) -> str:
-    """`multiples of 5 as often as the column holds them (51%; 1 in 5 if digits were alike)`, the unit that stands out
-    most; empty where there are no heaps."""
+    """`multiples of 5 as often as in the column (51% of its cells; by chance 20%)`, by the unit that stands out most;
+    empty where there are no heaps."""
     if column.heaps is None or column.lattice is None:
         return ""
     unit, share = column.heaps.most()
     of = plain(float(column.lattice.snap(np.array(unit * column.heaps.resolution))))
-    return f"multiples of {of} as often as the column holds them ({share:.0%}; 1 in {unit} if digits were alike)"
+    return f"multiples of {of} as often as in the column ({share:.0%} of its cells; by chance {1 / unit:.0%})"
 
 
 def limits_in_words(column: Number, spell: Callable[[float], str] = plain) -> str:

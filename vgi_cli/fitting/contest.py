@@ -69,7 +69,7 @@ from vgi_cli.settings.recipe import Averaged, MethodChoice, ModelChoice, Recipe
 
 Score = Literal["cells", "loglik"]
 
-TRANSFORMS = {"normal": "columns bent to normal", "linear": "columns as they are"}
+TRANSFORMS = {"normal": "columns bent to normal", "linear": "columns standardised"}
 UNSCALED = "columns in their own units"
 """What `table.transform=none` is called; it is no candidate where nobody says it."""
 ROWS = 1_500
@@ -452,20 +452,41 @@ class League(NamedTuple):
     by: Score
     weights: tuple[float, ...] = ()
 
+    @property
+    def numbers(self) -> bool:
+        """Whether hidden cells of numbers were scored."""
+        return any(scores.coverage is not None for _, scores in self.entries)
+
+    def legend(self) -> list[str]:
+        """What the columns and the arrow of the table are."""
+        ranges = (
+            f"; in range: share of true numbers within {DRAWS} draws ({CALIBRATED:.0%} if calibrated)" * self.numbers
+        )
+        weights = "; weight: in the average that fills are drawn from" * bool(self.weights)
+        return [
+            "hidden cells: score of their fills, less is better (1: what the column alone would score); held-out rows: "
+            f"log-likelihood, nats a row{ranges}{weights}",
+            "→ is fitted: of the models that score about as well as the best, and have nothing else against them, the "
+            "one with the fewest parameters",
+        ]
+
     def lines(self) -> list[str]:
-        """The table in words: a line for each of the first LINES candidates, and on to all that have a weight."""
+        """The table with its header: a line for each of the first LINES candidates, and on to all with a weight."""
         last = max([self.winner, *(place for place, weight in enumerate(self.weights) if weight > 0)])
         shown = self.entries[: max(LINES, last + 1)]
+        columns = ["hidden cells", "held-out rows"]
+        columns += ["in range"] * self.numbers + ["weight"] * bool(self.weights)
         width = max(len(candidate.title) for candidate, _ in shown)
-        out = []
+        out = [f"  {'model':<{width}}  {'  '.join(columns)}"]
         for place, (candidate, scores) in enumerate(shown):
             mark = "→" if place == self.winner else " "
-            parts = [f"{float(scores.cells.mean()):.3f}", f"{float(scores.loglik.mean()):.2f} nats a row"]
-            if scores.coverage is not None:
-                parts.append(f"{scores.coverage:.0%} in range")
-            if self.weights and self.weights[place] > 0:
-                parts.append(f"weight {self.weights[place]:.0%}")
-            out.append(f"{mark} {candidate.title:<{width}}  {', '.join(parts)}")
+            cells = [f"{float(scores.cells.mean()):.3f}", f"{float(scores.loglik.mean()):.2f}"]
+            if self.numbers:
+                cells.append("" if scores.coverage is None else f"{scores.coverage:.0%}")
+            if self.weights:
+                cells.append(f"{self.weights[place]:.0%}" if self.weights[place] > 0 else "")
+            aligned = "  ".join(f"{cell:>{len(column)}}" for cell, column in zip(cells, columns, strict=True))
+            out.append(f"{mark} {candidate.title:<{width}}  {aligned}".rstrip())
         if (more := len(self.entries) - len(shown)) > 0:
             out.append(f"  {more} more, in contest.json")
         return out
@@ -561,15 +582,8 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
         return None
     league = contest.decided()
     rows_scored = len(league.entries[0][1].cells)
-    numbers = any(scores.coverage is not None for _, scores in league.entries)
-    ranges = f", share of true numbers in the range of {DRAWS} draws ({CALIBRATED:.0%} when calibrated)" * numbers
-    work.reporter.say(
-        f"{len(league.entries)} models were compared on {rows_scored:,} rows: score of hidden cells (1: what the "
-        f"column alone would score; less is better), log-likelihood of held-out rows{ranges}. The arrow marks the "
-        "model that is fitted: of those that score about as well as the best, and have nothing else against them, the "
-        "one with the fewest parameters"
-    )
-    for line in league.lines():
+    work.reporter.say(f"{len(league.entries)} models were compared on {rows_scored:,} rows:")
+    for line in (*league.lines(), *league.legend()):
         work.reporter.say(line)
     best = min((scores.cells for _, scores in league.entries), key=lambda cells: float(cells.mean()))
     mean, noise = float(best.mean()), float(best.std()) / len(best) ** 0.5

@@ -308,7 +308,11 @@ _PLUGIN = (
 Plugged = Annotated[Plugins | None, Option(_PLUGIN, "FILE.py", flag="--plugin", accept=as_files)]
 Ids = Annotated[
     Sequence[str],
-    Option("Column that names the rows: carried, keys the draws (repeatable).", "COL", "table.id"),
+    Option(
+        "Column that names the rows: kept as it is; the same name gets the same random draws (repeatable).",
+        "COL",
+        "table.id",
+    ),
 ]
 Exclude = Annotated[Sequence[str], Option("Column to carry, not to model (repeatable).", "COL", "table.exclude")]
 _KIND = Option(
@@ -323,7 +327,7 @@ Kinds = Annotated[Mapping[str, str] | None, _KIND]
 KindsOfTrial = Annotated[Mapping[str, str] | None, replace(_KIND, accept=_kinds_of_trial)]
 """Where `columns` may be meant for `only`."""
 Samples = Annotated[int | None, Option("Draws of the latents a row, for models with latents (3000).", "N")]
-_REFIT = "Fine-tune their encoder to DATA for so many epochs, instead of while it helps; 0: not."
+_REFIT = "Epochs for which an autoencoder's encoder is fine-tuned to DATA (as long as it helps); 0: none."
 RefitEpochs = Annotated[int | None, Option(_REFIT, "N")]
 _BOARD = "Write the metrics of the fit for TensorBoard too, to DIR/<run>; needs the extra `tensorboard`."
 TensorBoard = Annotated[str | Path | None, Option(_BOARD, "DIR")]
@@ -397,12 +401,17 @@ class FitOptions(CommonOptions, total=False):
     ]
     val: Annotated[
         str | float | None,
-        Option("Held-out rows that select the epoch and stop early.", "FILE|FRACTION", "val", parse=_number),
+        Option(
+            "Rows kept out of training, which select its best epoch and end it early.",
+            "FILE|FRACTION",
+            "val",
+            parse=_number,
+        ),
     ]
     holdout_cells: Annotated[
         str | float | None,
         Option(
-            "Score a first fit on this share of the observed cells, hidden from it (5%); the fit that is kept has all.",
+            "Score a first fit on a share of the observed cells, such as 5%, hidden from it; the fit kept has all.",
             "SHARE",
             "holdout_cells",
             parse=_share,

@@ -96,13 +96,14 @@ def joined(parts: Sequence[LogLik], missing: Tensor, draws: int, bracket: Bracke
     dequantisation."""
     values = torch.cat([part.values for part in parts])
     whole = next((part for part in parts if part.ess is not None), parts[0])._replace(values=values, bracket=bracket)
+    halves = [part.half_budget for part in parts]
+    half = torch.cat([own if own is not None else part.values for own, part in zip(halves, parts, strict=True)])
     if whole.ess is None:
-        return whole
+        return whole._replace(half_budget=None if all(own is None for own in halves) else half)
     sizes = [len(part.values) for part in parts]
     full = torch.full_like(values, whole.particles)
     ess = [own if part.ess is None else part.ess for part, own in zip(parts, full.split(sizes), strict=True)]
-    half = [part.values if part.half_budget is None else part.half_budget for part in parts]
-    whole = whole._replace(ess=torch.cat(ess), half_budget=torch.cat(half))
+    whole = whole._replace(ess=torch.cat(ess), half_budget=half)
     if whole.work is not None:
         none = Work(full.long().fill_(draws), torch.zeros_like(values, dtype=torch.bool))
         split = (Work(*both) for both in zip(none.evaluations.split(sizes), none.limited.split(sizes), strict=True))

@@ -84,7 +84,7 @@ def choose_size(
     paths = family.sizes(config, len(used), _numbers(table))
     if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
         only = paths[0][0]
-        given = "as set" if _stated(config) else "the only size that fits this table"
+        given = "as given" if _stated(config) else "the only size that fits this table"
         few = f"{len(used)} row{'s' * (len(used) != 1)} are too few to try more"
         reason = given if sum(map(len, paths)) == 1 else few
         return Sizing(only, f"{plain(only)}: {reason}", ())
