@@ -17,6 +17,7 @@ from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import kept_words
+from vgi_cli.encoding.skips import mask_probability
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
 
@@ -163,7 +164,7 @@ def test_a_skip_needs_other_columns() -> None:
         Skip("a", 0, ("a",), (0.0, 1.0))
 
 
-def test_a_level_is_likelier_where_the_question_was_not_answered(tmp_path: Path) -> None:
+def test_a_level_is_likelier_where_the_question_was_not_answered() -> None:
     """What the model takes for missing at random speaks for the level that is not asked: by Bayes' rule."""
     frame = survey(3)
     frame.loc[np.random.default_rng(4).random(N) < 0.1, ["cigarettes", "brand"]] = [np.nan, None]
@@ -173,30 +174,65 @@ def test_a_level_is_likelier_where_the_question_was_not_answered(tmp_path: Path)
     silent = known[["cigarettes", "brand"]].isna().all(axis=1)
     levels = ["daily", "no", "sometimes"]
     count, without = (x.smoke.value_counts() for x in (known, known[silent]))
-    blank = [(without.get(level, 0) + 0.5) / (count[level] + 1) if level != "no" else 1.0 for level in levels]
+    blank = np.array([(without.get(level, 0) + 0.5) / (count[level] + 1) if level != "no" else 1.0 for level in levels])
     assert skip.blank == pytest.approx(blank)
-    at = {name: i for i, name in enumerate(schema.modelled)}
-    missing = np.stack([frame[name].isna().to_numpy() for name in schema.modelled], 1)
-    unasked = missing[:, at["smoke"]] & missing[:, [at["cigarettes"], at["brand"]]].all(1)
-    rng = np.random.default_rng(1)
-    draws = rng.normal(size=(400, N, len(at)))
-    law = rng.dirichlet([1.0, 1.0, 1.0], N)  # what the model says of each row
-    law[:5] = [[1e-6, 1e-6, 1 - 2e-6]] * 5
-    draws[..., at["smoke"]] = (rng.random((400, N, 1)) >= law.cumsum(1)).sum(-1).clip(max=2)
-    draws[..., at["brand"]] = 0.0
-    before = draws.copy()
-    numbers = rng.random((400, N))
-    zeros = np.zeros(missing.shape)
-    assert keep_relations(draws, zeros, missing, schema, uniform=lambda name: numbers, laws={"smoke": law}) == 0
-    wanted = law[unasked] * skip.blank
-    wanted /= wanted.sum(1, keepdims=True)
-    new = draws[:, unasked, at["smoke"]].astype(int)
-    share = np.stack([(new == level).mean(0) for level in range(3)], 1)
-    assert np.abs(share - wanted).max() < 5 * np.sqrt(0.25 / 400)
-    assert np.abs(share.mean(0) - wanted.mean(0)).max() < 4 * np.sqrt(0.25 / new.size)
-    same = np.ones((400, N), bool)
-    same[:, missing[:, at["smoke"]]] = False
-    np.testing.assert_array_equal(draws[same], before[same])
+    x = np.zeros((3, 4, schema.layout.D))
+    smoke, cigarettes, brand = (
+        schema.layout.slices[schema.modelled.index(n)].start for n in ("smoke", "cigarettes", "brand")
+    )
+    x[..., smoke] = np.arange(3)[:, None]
+    missing = np.zeros((4, schema.layout.D), bool)
+    missing[1:, smoke] = True  # observed, both asked, one asked, none asked
+    missing[2:, cigarettes] = missing[3, brand] = True
+    got = mask_probability(x, missing, schema)
+    asked = (1 - blank) / (1 - blank).max()
+    np.testing.assert_allclose(got, np.stack([np.ones(3), asked, asked, blank], 1))
+    np.testing.assert_array_equal(mask_probability(x, missing, schema, {"smoke"}), np.ones((3, 4)))
+
+
+def test_what_two_levels_say_of_the_same_blanks_counts_once() -> None:
+    rng = np.random.default_rng(7)
+    smoke = rng.choice(["never", "former", "current", "pipe"], 800, p=[0.15, 0.15, 0.4, 0.3])
+    frame = pd.DataFrame({"smoke": smoke, "x": rng.normal(size=800)})
+    asked = np.isin(smoke, ["current", "pipe"])
+    frame["cigarettes"] = np.where(
+        asked & (rng.random(800) < np.where(smoke == "pipe", 0.6, 0.9)), rng.poisson(9, 800), np.nan
+    )
+    schema = schema_of(frame)
+    assert len(schema.skips) == 2
+    x = np.arange(4.0)[:, None, None] * np.ones((1, 2, schema.layout.D))
+    missing = np.zeros((2, schema.layout.D), bool)
+    missing[:, 0] = True
+    missing[1, schema.layout.slices[2].start] = True
+    levels = ["current", "former", "never", "pipe"]
+    known = frame.assign(blank=frame.cigarettes.isna()).groupby("smoke").blank.mean()[levels].to_numpy()
+    got = mask_probability(x, missing, schema)
+    np.testing.assert_allclose(got[:, 1], known, atol=0.01)
+    np.testing.assert_allclose(got[:, 0], np.where(known == 1, 0, 1 - known) / (1 - known).max(), atol=0.01)
+
+
+def test_what_goes_with_a_level_goes_with_it_in_fills(tmp_path: Path) -> None:
+    """The row is drawn anew, not the level alone: who smokes has a higher pressure, in rows without both as well."""
+    found = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        smoke = rng.random(1500) < 0.4
+        frame = pd.DataFrame(
+            {"smoke": np.where(smoke, "yes", "no"), "pressure": 120 + 15 * smoke + 15 * rng.normal(size=1500)}
+        )
+        frame["cigarettes"] = np.where(smoke, rng.gamma(4, 4, 1500).round() + 1, np.nan)
+        lost = rng.random(1500) < 0.35
+        frame.loc[lost, "smoke"] = None
+        frame.loc[lost & (rng.random(1500) < 0.7), "pressure"] = np.nan
+        settings = {"model.components": 1, "bootstrap": "none"}
+        run = vgi_cli.fit(frame, out=tmp_path / str(seed), model="mixture", set=settings, seed=seed)
+        both = frame.pressure.isna()
+        fills = pd.concat([one[both] for one in run.impute(m=10)])
+        means = fills.groupby("smoke").pressure.mean()
+        found.append(means["yes"] - means["no"])
+        asked = fills.smoke[fills.cigarettes.index.isin(frame.index[frame.cigarettes.notna()])]
+        assert (asked == "yes").all()
+    assert abs(np.mean(found) - 15) < 2.5  # it was 0.2
 
 
 def test_the_share_of_the_level_is_that_of_the_whole_table(tmp_path: Path) -> None:
@@ -236,6 +272,10 @@ def test_schemas_without_them_weigh_nothing() -> None:
     del raw["skips"][0]["blank"]
     (old,) = Schema.from_json(json.dumps(raw)).skips
     assert old.blank == ()
+    x, missing = np.arange(3.0)[:, None, None] * np.ones((1, 2, schema.layout.D)), np.ones((2, schema.layout.D), bool)
+    missing[0, schema.layout.slices[schema.modelled.index("brand")].start] = False
+    weighed = mask_probability(x, missing, Schema.from_json(json.dumps(raw)))
+    np.testing.assert_array_equal(weighed, [[1, 1], [0, 1], [1, 1]])
     raw["skips"][0]["blank"] = [0.5]
     with pytest.raises(RunError, match="the skipped columns do not fit together"):
         Schema.from_json(json.dumps(raw))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import kept_words
+from vgi_cli.encoding.skips import mask_probability
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
 
@@ -120,6 +122,34 @@ def test_fills_keep_to_them() -> None:
     np.testing.assert_array_equal(again, before)
 
 
+def test_a_number_is_likelier_where_the_question_was_not_answered(tmp_path: Path) -> None:
+    """Under 18 nobody is asked: where no answer is, an age is under 18 much more often than elsewhere."""
+    frame = survey(4)
+    schema = schema_of(frame)
+    (one,) = schema.thresholds
+    adults = frame.age >= 18
+    blank = frame[["income", "hours"]].isna().all(axis=1)
+    assert one.blank == pytest.approx(((blank & adults).sum() + 0.5) / (adults.sum() + 1))
+    x = np.stack([column.encode(np.array([12.0, 30.0]), None)[:, 0] for column in schema.encoded[:1]], 1)
+    x = np.concatenate([x, np.zeros((2, 3))], 1)[:, None].repeat(3, 1)
+    missing = np.zeros((3, 4), bool)
+    missing[1:, 0] = missing[2, 2:] = True
+    np.testing.assert_allclose(mask_probability(x, missing, schema), [[1, 0, 1], [1, 1, one.blank]])
+    shares = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        age = rng.integers(5, 80, 1000).astype(float)
+        whole = pd.DataFrame({"age": age, "height": (100 + 4 * np.minimum(age, 18) + rng.normal(0, 12, 1000)).round()})
+        whole["income"] = np.where(
+            (age < 18) | (rng.random(1000) < 0.1), np.nan, (1500 + rng.normal(0, 300, 1000)).round()
+        )
+        whole.loc[rng.random(1000) < 0.25, "age"] = np.nan
+        settings = {"model.components": 2, "bootstrap": "none"}
+        run = vgi_cli.fit(whole, model="mixture", set=settings, out=tmp_path / str(seed), seed=seed)
+        shares.append(np.mean([(filled.age < 18).mean() for filled in run.impute(m=10)]) - (age < 18).mean())
+    assert abs(np.mean(shares)) < 0.012
+
+
 def test_two_that_leave_no_number_are_counted() -> None:
     """`a` is asked below 0 alone, `b` above it: no row has both."""
     rng = np.random.default_rng(2)
@@ -163,12 +193,12 @@ def test_thresholds_that_do_not_fit_are_refused(spoiled: dict[str, object]) -> N
 
 def test_a_threshold_needs_other_columns() -> None:
     with pytest.raises(ValueError, match="do not fit together"):
-        Threshold("a", "below", 0.0, ("a",), (0.0,))
+        Threshold("a", "below", 0.0, ("a",), (0.0,), 0.1)
 
 
-def test_a_filled_survey_contradicts_nobody(tmp_path: object) -> None:
+def test_a_filled_survey_contradicts_nobody(tmp_path: Path) -> None:
     frame = survey(3)
-    run = vgi_cli.fit(frame, model="mixture", set={"bootstrap": "none", "model.components": 1}, out=f"{tmp_path}/run")
+    run = vgi_cli.fit(frame, model="mixture", set={"bootstrap": "none", "model.components": 1}, out=tmp_path / "run")
     asked = frame.age.isna() & (frame.income.notna() | frame.hours.notna())
     assert asked.sum() > 20
     for filled in run.impute(frame, m=3):

@@ -57,6 +57,7 @@ class Threshold:
     limit   the code nearest to them that is seen beside a cell
     others  the columns
     values  codes that are seen beside a cell, evenly by rank, the smallest first
+    blank   how often none of the others is observed on the other side of the limit
     """
 
     name: str
@@ -64,6 +65,7 @@ class Threshold:
     limit: float
     others: tuple[str, ...]
     values: tuple[float, ...]
+    blank: Annotated[float, Field(gt=0, lt=1)]
 
     def __post_init__(self) -> None:
         sound = 0 < len(set(self.others)) == len(self.others) and self.name not in self.others

@@ -28,19 +28,20 @@ from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import codes_of
+from vgi_cli.encoding.skips import mask_probability
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Part, Rows, Survey, check_same_data, open_blocks, read, survey
 from vgi_cli.machine.device import available, resolve_device, set_threads
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work, giving_up, limit_of, watch_signals
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.models.gaussian.family import GaussianConditional, GaussianFamily
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import DRAWING, READING, WRITING, Reporter, Stage
 from vgi_cli.runs.files import json_bytes, write_atomic
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.samplers.base import ROW_BLOCK, Box, Imputer
 from vgi_cli.samplers.base import impute as impute_rows
+from vgi_cli.samplers.selected import Selected
 from vgi_cli.settings.options import Frame
 from vgi_cli.settings.problems import origin
 from vgi_cli.settings.recipe import TableSettings
@@ -548,6 +549,8 @@ class Sampling:
             checked_sampler(fitted, request)
         elif not fitted.empty:
             self._imputer, self._dtype = make_imputer(fitted, request, self._device, work)
+            if (fitted.schema.skips or fitted.schema.thresholds) and not registry.SAMPLERS[self.sampler].traits.stored:
+                self._imputer = Selected(self._imputer, self._mask_probability)
 
     @property
     def kept(self) -> int:
@@ -628,31 +631,19 @@ class Sampling:
             every = noise.at("skips").uniform([noise.columns[place]])[..., 0]
             return every[: len(draws)].double().cpu().numpy()
 
-        apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform, self._level_laws(rows))
+        apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform)
         if self._request.point is not None:
             draws = point_estimate(draws, cast(Point, self._request.point), schema)
             apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform)
         self._apart += apart
         return draws
 
-    @torch.no_grad()
-    def _level_laws(self, rows: Rows) -> dict[str, Floats]:
-        """By columns that say where a question is asked the law of their level in each row [N, levels], given what is
-        observed of it, under a model that knows it; nothing under others."""
-        schema, model = self._fitted.schema, self._fitted.model
-        if not schema.skips or self._imputer is None or not isinstance(model, GaussianFamily):
-            return {}
-        parts = []
-        like = next(model.parameters())
-        for some in torch.arange(rows.table.N).split(ROW_BLOCK):
-            x, missing = rows.table.x[some].to(like), rows.table.missing[some].to(like.device)
-            parts.append(GaussianConditional(model, x, missing).level_laws())
-        layout = schema.layout
-        laws = {}
-        for name in {one.name for one in schema.skips}:
-            place = list(layout.discrete).index(layout.slices[schema.modelled.index(name)].start)
-            laws[name] = np.round(torch.cat([part[place] for part in parts]).double().cpu().numpy(), 9)
-        return laws
+    def _mask_probability(self, x: Tensor, missing: Tensor) -> Tensor:
+        """As of `Selected`, by the skips and thresholds of the columns that are not moved by `--delta`."""
+        chance = mask_probability(
+            x.double().cpu().numpy(), missing.cpu().numpy(), self._fitted.schema, self.deltas.columns
+        )
+        return torch.from_numpy(chance).to(x.device)
 
     def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:
         """[m, N, D] encoded: incomplete rows drawn, complete rows as they are."""

@@ -10,7 +10,6 @@ import functools
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -60,7 +59,6 @@ def keep_relations(
     schema: Schema,
     but: Collection[str] = (),
     uniform: Callable[[str], Floats] | None = None,
-    laws: Mapping[str, Floats] = MappingProxyType({}),
 ) -> int:
     """Let the fills keep to the skips and thresholds of their columns (`skips.py`), to their relations, and to their
     orders (`orders.py`), in place. In how many rows of all draws some fill could not.
@@ -70,7 +68,6 @@ def keep_relations(
     missing   [N, columns]
     but       columns whose relations are left alone
     uniform   by the name of a column random numbers from 0 to 1 [m, N]; None: fills beside skipped columns stay
-    laws      see `keep_skips`
 
     A hole that the other cells of its relation determine gets what they say; so does one that two sums determine
     together. Where several cells of a relation are missing, all but one stay as they were drawn and the last one is
@@ -81,7 +78,7 @@ def keep_relations(
     """
     apart = np.zeros(draws.shape[:2], bool)
     if uniform is not None:
-        apart = keep_skips(draws, missing, schema, uniform, but, laws)
+        apart = keep_skips(draws, missing, schema, uniform, but)
         apart = apart | keep_thresholds(draws, missing, schema, uniform, but)
     for j, column in enumerate(schema.encoded):
         number = as_number(column)

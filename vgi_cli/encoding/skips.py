@@ -7,8 +7,7 @@ A model learns nothing of what such columns hold there, and takes it to be as li
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -140,9 +139,12 @@ def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip]) -> tup
         groups.setdefault((one.name, one.side, one.limit), []).append(one.other)
     thresholds = []
     for (name, side, limit), others in groups.items():
-        beside = np.sort(codes[name][_asked(table, others) & ~np.isnan(codes[name])])
+        own = codes[name]
+        beside = np.sort(own[_asked(table, others) & ~np.isnan(own)])
+        within = int((own >= limit).sum() if side == "below" else (own <= limit).sum())
+        blank = (within - len(beside) + 0.5) / (within + 1)
         ranks = np.linspace(0, len(beside) - 1, min(VALUES, len(beside))).round().astype(int)
-        thresholds.append(Threshold(name, side, limit, tuple(others), tuple(beside[ranks].tolist())))
+        thresholds.append(Threshold(name, side, limit, tuple(others), tuple(beside[ranks].tolist()), blank))
     return tuple(thresholds)
 
 
@@ -216,17 +218,14 @@ def keep_skips(
     schema: Schema,
     uniform: Callable[[str], Floats],
     but: Collection[str] = (),
-    laws: Mapping[str, Floats] = MappingProxyType({}),
 ) -> Bools:
-    """Draw another level in place of each that goes with no cell of a column which is observed; and, where `laws` know
-    of a row, of some where none of them is, which is likelier at the level without them. In place; [m, N] where no
-    level is left.
+    """Draw another level in place of each that goes with no cell of a column which is observed, where a sampler that
+    knows of skips (`mask_probability`) was not asked, or had no other draw. In place; [m, N] where no level is left.
 
     draws    [m, N, columns] codes of completed rows
     missing  [N, columns]
     uniform  by the name of a column random numbers from 0 to 1 [m, N]
     but      columns whose levels stay
-    laws     by the name of a column the law [N, levels] that its draws come from, given what is observed of a row
     """
     apart = np.zeros(draws.shape[:2], bool)
     for name in dict.fromkeys(one.name for one in schema.skips if one.name not in but):
@@ -247,39 +246,44 @@ def keep_skips(
         last = (shares < shares[:, -1:]).sum(-1)  # rounding may leave a little beyond it
         draws[:, rows, at] = np.where(wrong[..., 0] & some, np.minimum(level, last), drawn)
         apart[:, rows] |= wrong[..., 0] & ~some
-        if name in laws:
-            _weigh(draws[..., at], missing, at, own, schema, uniform(name), laws[name])
     return apart
 
 
-def _weigh(draws: Floats, missing: Bools, at: int, own: Sequence[Skip], schema: Schema, u: Floats, law: Floats) -> None:
-    """Draw some of the levels [m, N] of a column anew, in place, in rows where skips of it have no cell to speak for
-    them: the model took the blank cells for missing at random, and no level to be likelier for them.
+def mask_probability(x: Floats, missing: Bools, schema: Schema, but: Collection[str] = ()) -> Floats:
+    """[n, R] how likely it is that just these cells of the columns of skips and thresholds are missing, given the
+    completed encoded rows x [n, R, D]; missing [R, D]. In units of the likeliest level (side of a threshold), 1 in rows
+    of which the column that says where another one is asked is observed.
 
-    By Bayes' rule the law of a row is to be multiplied by how often the cells are blank at each level. A draw of a
-    level stays with that probability (divided by the largest), and else comes from that product: then all do.
+    What the model took for missing at random is not: by Bayes' rule draws given the mask are in proportion to this.
 
-    u    random numbers [m, N]
-    law  [N, levels] that the draws come from
+    but  columns of which nothing is said
     """
-    odds, free = np.ones((len(missing), len(own[0].shares))), np.ones(len(missing), bool)
-    told = np.zeros(len(missing), bool)
-    for one in own:
-        others = [schema.modelled.index(other) for other in one.others]
-        blank = missing[:, others].all(1)
-        free &= blank  # where one of them is observed the levels were settled above
-        if one.blank:
-            odds[blank] *= one.blank
-            told |= blank
-    rows = np.flatnonzero(missing[:, at] & told & free)
-    if not len(rows):
-        return
-    odds = odds[rows] / odds[rows].max(-1, keepdims=True)
-    drawn, numbers = draws[:, rows].astype(int), u[:, rows]
-    stays = np.take_along_axis(np.broadcast_to(odds, (*drawn.shape, odds.shape[1])), drawn[..., None], -1)[..., 0]
-    again = (numbers - stays) / np.maximum(1 - stays, np.finfo(float).tiny)  # uniform where it does not stay
-    shares = (odds * law[rows]).cumsum(-1)
-    level = (again[..., None] * shares[:, -1:] >= shares).sum(-1)
-    last = (shares < shares[:, -1:]).sum(-1)
-    some = shares[:, -1] > 0
-    draws[:, rows] = np.where((numbers < stays) | ~some, drawn, np.minimum(level, last))
+    first = {name: dims.start for name, dims in zip(schema.modelled, schema.layout.slices, strict=True)}
+    out = np.ones(x.shape[:2])
+    counted: set[tuple[str, str]] = set()
+    every: list[Skip | Threshold] = [*schema.skips, *schema.thresholds]
+    for one in every:
+        rows = np.flatnonzero(missing[:, first[one.name]])
+        if one.name in but or not len(rows):
+            continue
+        blank, least = _blank_shares(one, x[:, rows], schema)
+        asked = ~missing[rows][:, [first[other] for other in one.others]].all(1)
+        about = {(one.name, other) for other in one.others}
+        if least is not None and counted.isdisjoint(about):
+            out[:, rows] *= np.where(asked, (1 - blank) / (1 - least), blank)
+            counted |= about
+        else:  # what the blanks say was counted, or is not known
+            out[:, rows] *= ~asked | (blank < 1)
+    return out
+
+
+def _blank_shares(one: Skip | Threshold, x: Floats, schema: Schema) -> tuple[Floats, float | None]:
+    """[n, R] the share of rows without a cell of the others among those like completed encoded rows x [n, R, D] in the
+    column, 1 where it is not asked; and the least that it can be, None where it is not known elsewhere."""
+    place = schema.modelled.index(one.name)
+    own = x[..., schema.layout.slices[place]]
+    if isinstance(one, Threshold):
+        column = schema.encoded[place]
+        return np.where(one.beyond(column.decode(own)), 1.0, one.blank), one.blank
+    shares = np.array(one.blank) if one.blank else (np.arange(len(one.shares)) == one.level).astype(np.float64)
+    return shares[own[..., 0].astype(np.int64)], float(shares.min()) if one.blank else None

@@ -502,11 +502,6 @@ class GaussianConditional(ConditionalDistribution):
         return torch.where(self._missing, self._observed.centre(self._weights).to(self._x.dtype), self._x)
 
     @torch.no_grad()
-    def level_laws(self) -> list[Tensor]:
-        """The law of each discrete dimension [R, levels], in order, given what is observed of a row."""
-        return self._observed.level_laws(self._weights)
-
-    @torch.no_grad()
     def sample(self, noise: KeyedNoise) -> Tensor:
         bounds = self._weights.cumsum(-1)[:, :-1]
         draws = []

@@ -1,0 +1,84 @@
+"""Draws given which cells are missing: accepted by the probability of the mask."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.samplers.base import ROW_BLOCK, Box, Imputer, impute
+from vgi_cli.samplers.selected import ATTEMPTS, Selected
+
+BOX = Box(torch.full((2,), -torch.inf, dtype=torch.float64), torch.full((2,), torch.inf, dtype=torch.float64))
+LAW = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+CHANCE = torch.tensor([0.1, 1.0, 0.4], dtype=torch.float64)
+
+
+class Levels(Imputer):
+    """A level by LAW, and a number that goes with it."""
+
+    calls = 0
+
+    def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        self.calls += 1
+        self.watch(0.0)
+        level = (noise.uniform(("level",)) >= LAW.cumsum(0)[:-1]).sum(-1).double()
+        rows = torch.stack([level, 10 * level + noise.at("y").uniform(("y",))[..., 0]], -1)
+        return torch.where(missing, rows, x)
+
+    def diagnostics(self) -> dict[str, object]:
+        return {"calls": self.calls}
+
+
+def by_level(x: Tensor, missing: Tensor) -> Tensor:
+    return torch.where(missing[:, 0], CHANCE[x[..., 0].long()], 1.0)
+
+
+def noise(rows: int, draws: int = 4) -> KeyedNoise:
+    return KeyedNoise(3, ("level", "y"), torch.arange(rows), torch.arange(draws))
+
+
+def drawn(imputer: Imputer, rows: int, draws: int = 4) -> Tensor:
+    x, missing = torch.zeros(rows, 2, dtype=torch.float64), torch.ones(rows, 2, dtype=torch.bool)
+    missing[::3, 0] = False
+    return impute(imputer, x, missing, noise(rows, draws), BOX)
+
+
+def test_levels_are_drawn_by_the_product_and_rows_go_together() -> None:
+    selected = Selected(Levels(), by_level)
+    rows = drawn(selected, 6000)
+    free = torch.arange(6000) % 3 > 0
+    wanted = LAW * CHANCE / (LAW * CHANCE).sum()
+    share = torch.bincount(rows[:, free, 0].long().flatten(), minlength=3) / (4 * free.sum())
+    assert (share - wanted).abs().max() < 4 * (0.25 / (4 * free.sum())) ** 0.5
+    assert torch.equal((rows[:, free, 1] / 10).floor(), rows[:, free, 0])
+    plain = drawn(Levels(), 6000)
+    assert torch.equal(rows[:, ~free], plain[:, ~free])  # of which nothing is said
+    same = (rows == plain).all(-1)[:, free].double().mean()
+    assert abs(same - (LAW * CHANCE).sum()) < 0.02  # those that are accepted stay as they were drawn
+    report = selected.diagnostics()
+    assert report["unlikely_rows"] == 0 and report["redrawn_rows"] == int((~same_rows(rows, plain)).sum())
+
+
+def same_rows(a: Tensor, b: Tensor) -> Tensor:
+    return (a == b).all(-1)
+
+
+def test_draws_do_not_depend_on_what_else_is_drawn() -> None:
+    whole = drawn(Selected(Levels(), by_level), 2 * ROW_BLOCK)
+    few = drawn(Selected(Levels(), by_level), 2 * ROW_BLOCK, draws=2)
+    assert torch.equal(whole[:2], few)
+    x, missing = torch.zeros(9, 2, dtype=torch.float64), torch.ones(9, 2, dtype=torch.bool)
+    missing[::3, 0] = False
+    some = impute(Selected(Levels(), by_level), x, missing, noise(9), BOX)
+    assert torch.equal(some, whole[:, :9])
+
+
+def test_what_is_never_accepted_stays() -> None:
+    inner = Levels()
+    selected = Selected(inner, lambda x, missing: torch.zeros(x.shape[:2], dtype=torch.float64))
+    told: list[float] = []
+    selected.watch = told.append
+    assert torch.equal(drawn(selected, 5), drawn(Levels(), 5))
+    assert inner.calls == 1 + ATTEMPTS and selected.diagnostics()["unlikely_rows"] == 4 * ROW_BLOCK
+    assert told == sorted(told) and told[0] >= 0 and told[-1] < 1

@@ -1,0 +1,69 @@
+"""Draws given which cells of a row are missing, where that says something of them: p(x_mis | x_obs, mask), which is
+p(x_mis | x_obs) times the probability of the mask given the completed row (a selection model: Little and Rubin 2019,
+chapter 15), by rejection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import torch
+from torch import Tensor
+
+from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.samplers.base import Box, Imputer, impute
+
+ATTEMPTS = 50
+"""How often a row is drawn anew before its draw stays as it is."""
+FIRST = 0.7
+"""About which share of the work the first draws are; for what is told of it."""
+
+
+@final
+class Selected(Imputer):
+    """Draws of an imputer, accepted with the probability of their mask: those that are not are drawn anew, the whole
+    row, so that its holes go together."""
+
+    def __init__(self, imputer: Imputer, probability: Callable[[Tensor, Tensor], Tensor]) -> None:
+        """probability: of draws [n, R, D] and missing [R, D] how likely the mask of each is [n, R], in units of the
+        likeliest, 1 where it says nothing."""
+        self._imputer, self._probability = imputer, probability
+        self._refused = self._kept = 0
+
+    def require(self, keys: Tensor, missing: Tensor, m: int) -> None:
+        self._imputer.require(keys, missing, m)
+
+    def rows_at_once(self, draws: int, x: Tensor) -> int:
+        return self._imputer.rows_at_once(draws, x)
+
+    def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        """Draws of the imputer; of a row none of whose ATTEMPTS was accepted the first one."""
+        self._imputer.watch = lambda share: self.watch(FIRST * share)
+        out = self._imputer.sample(x, missing, noise, box)
+        refused = ~self._accepted(out, missing, noise.at("selection"))
+        self._refused += int(refused.sum())
+        for attempt in range(1, ATTEMPTS + 1):
+            draws, rows = refused.any(1).nonzero()[:, 0], refused.any(0).nonzero()[:, 0]
+            if not len(rows):
+                break
+            done = FIRST + (1 - FIRST) * (attempt - 1) / ATTEMPTS
+            self._imputer.watch = lambda share, done=done: self.watch(done)  # type: ignore[misc]
+            again = noise.at(f"selection/{attempt}").select(rows=rows.to(noise.rows.device), draws=draws)
+            drawn = impute(self._imputer, x[rows], missing[rows], again, box)
+            at = draws[:, None], rows
+            taken = refused[at] & self._accepted(drawn, missing[rows], again.at("selection"))
+            out[at] = torch.where(taken[..., None], drawn, out[at])
+            refused[at] &= ~taken
+        self._kept += int(refused.sum())
+        return out
+
+    def _accepted(self, drawn: Tensor, missing: Tensor, noise: KeyedNoise) -> Tensor:
+        """[n, R] whether a draw of a row is accepted."""
+        return noise.uniform(("selection",))[..., 0].to(drawn.device) < self._probability(drawn, missing)
+
+    def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor | None:
+        return self._imputer.level_probabilities(x, j, draw)
+
+    def diagnostics(self) -> dict[str, object]:
+        """Those of the imputer; rows, of all draws, that were drawn anew, and those of which none was accepted."""
+        return {**self._imputer.diagnostics(), "redrawn_rows": self._refused, "unlikely_rows": self._kept}
