@@ -101,8 +101,6 @@ def test_places_have_the_law_of_the_row(form: str, holes: tuple[int, ...]) -> No
     else:
         model, x = built(form)
         steps = Steps([i for i, n in enumerate(LEVELS) if n == 0], 1.2)
-        if form.endswith("shifted") and any(LEVELS[j] for j in holes):
-            return  # levels that shift are drawn once, before the places: no exact law
     missing = torch.zeros(x.shape[1], dtype=torch.bool)
     missing[list(holes)] = True
     row, n = x[4], 4000
@@ -244,3 +242,30 @@ def test_fills_go_with_the_cells_as_they_are_rounded() -> None:
         one = missing[:, 0] != missing[:, 1]
         off[redraws] = torch.corrcoef(cells(drawn[:, one].flatten(0, 1)).T)[0, 1].item() - true
     assert off[0] < -0.06 and abs(off[6]) < 0.03
+
+
+def test_every_draw_of_a_level_beside_rounded_cells_is_a_new_one() -> None:
+    """Rows that are all alike, of which a level is missing that shifts the numbers: each has it as often, and as often
+    as by quadrature. Levels that were drawn once, with the cells spread as the row has them, differed from row to row
+    eight times more than by chance."""
+    model, x = built("full with outliers shifted", K=1)
+    steps = Steps([i for i, n in enumerate(LEVELS) if n == 0], 2.5)
+    R, m, shifting = 64, 100, 2
+    assert shifting in model.shifting
+    row, missing = x[11].clone(), torch.zeros(x.shape[1], dtype=torch.bool)
+    missing[shifting] = True
+    low, high = steps.ends(row[None])
+    u = torch.rand(R, len(steps.dims), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    spread = row.expand(R, -1).clone()
+    spread[:, steps.dims] = low + u * (high - low)
+    far = torch.full((x.shape[1],), torch.inf, dtype=torch.float64)
+    imputer = ExactImputer([model], rounding=steps)
+    drawn = impute(imputer, spread, missing.expand(R, -1), noise_of(R, len(row), draws=m), Box(-far, far))
+    share = (drawn[..., shifting] == 0).double().mean(0)
+    p = share.mean().item()
+    assert share.var().item() < 1.6 * p * (1 - p) / m  # a chi-squared on 63 degrees of freedom: beyond in 1 of 1,000
+    masses = []
+    for level in range(LEVELS[shifting]):
+        row[shifting] = level
+        masses.append(in_box(model, row, torch.zeros_like(missing), steps)[1].sum().item())
+    assert p == pytest.approx(masses[0] / sum(masses), abs=4 * (p * (1 - p) / (R * m)) ** 0.5)

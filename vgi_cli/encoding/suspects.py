@@ -28,6 +28,7 @@ from vgi_cli.columns.wording import (
     capped,
     first_cell,
     folded,
+    is_plain,
     kind_flag,
     made_missing,
     named,
@@ -273,7 +274,8 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
                 names, count = codes.setdefault((text, what), ([], 0))
                 codes[text, what] = ([*names, column.name], count + far.cells)
     for (text, what), (names, count) in codes.items():
-        also = _also_below(table, schema, text, codes) if what == BELOW else {}
+        below = what == BELOW and is_plain(text, table.decimal)
+        also = _also_below(table, schema, text, codes) if below else {}
         codes[text, what] = ([*names, *(name for name in also if name not in names)], count + sum(also.values()))
     lines = [
         f"{text} ({count} cells) is {what} of {named('column', names)}: {_flags(table, names, text)}"
@@ -287,7 +289,8 @@ def _also_below(
 ) -> dict[str, int]:
     """Further columns in which a code is negative, unlike all other values but codes of the same table: in how many
     cells. In one column that has few of them it might be a value; beside another one it is no chance."""
-    known = {float(code.replace(table.decimal, ".")) for code, what in codes if what == BELOW}
+    plainly = [code for code, what in codes if what == BELOW and is_plain(code, table.decimal)]
+    known = {float(code.replace(table.decimal, ".")) for code in plainly}
     value = float(text.replace(table.decimal, "."))
     named = {name for what, (names, _) in codes.items() for name in names if what == (text, BELOW)}
     found = {}

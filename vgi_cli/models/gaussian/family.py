@@ -337,6 +337,11 @@ class GaussianFamily(Marginal):
         """The laws of single cells given the rest of their row, in float64."""
         return CellLaws(Components(*(part.to(torch.float64) for part in self.components())))
 
+    @property
+    def shifting(self) -> Sequence[int]:
+        """The discrete dimensions whose levels shift the numbers."""
+        return ()
+
     def given_levels(self, x: Tensor, missing: Tensor) -> NumbersGiven:
         """The continuous dimensions of completed rows x [R, D] given their observed levels, in float64; where levels
         shift them, given all levels. missing [R, D]."""

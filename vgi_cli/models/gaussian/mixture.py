@@ -271,6 +271,11 @@ class GaussianMixture(GaussianFamily):
             return MixedCellLaws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
         return super().cell_laws()
 
+    @property
+    def shifting(self) -> Sequence[int]:
+        mixed = self.gaussians
+        return mixed.discrete[list(mixed.places)].tolist() if isinstance(mixed, Shifted) else ()
+
     def given_levels(self, x: Tensor, missing: Tensor) -> NumbersGiven:
         mixed = self.gaussians
         if isinstance(mixed, Shifted) and mixed.places:
