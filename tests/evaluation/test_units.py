@@ -144,3 +144,22 @@ def test_exact_pieces_join_to_the_whole() -> None:
             assert got.half_budget is None
         else:
             torch.testing.assert_close(got.half_budget, whole.half_budget, rtol=0, atol=0)
+
+
+def test_the_error_of_probabilities_from_several_draws_is_told() -> None:
+    """Of the mean over many tables of draws, and of one table: the same relative standard error."""
+    model = GaussianModel(torch.zeros(1, dtype=torch.float64), torch.eye(1, dtype=torch.float64))
+    cells, missing = torch.tensor([0.0, 1.5], dtype=torch.float64), torch.zeros(2, 1, dtype=torch.bool)
+    G.manual_seed(4)
+
+    def scored(S: int) -> LogLik:
+        u = torch.rand(S, 2, generator=G, dtype=torch.float64) - 0.5
+        return data_log_prob(model, None, [Encoded((cells + one)[:, None], torch.zeros(2)) for one in u], missing)
+
+    tables = [scored(16) for _ in range(800)]
+    p = torch.stack([one.values for one in tables]).exp()
+    told = torch.stack([one.variance for one in tables if one.variance is not None])
+    torch.testing.assert_close(told.mean(0), p.var(0) / p.mean(0).square(), rtol=0.15, atol=0)
+    assert scored(1).variance is None
+    pieces = joined([tables[0], tables[1]], torch.zeros(4, 1, dtype=torch.bool), 16, None)
+    assert pieces.variance is not None and len(pieces.variance) == 4

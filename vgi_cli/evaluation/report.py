@@ -62,6 +62,10 @@ def loglik_part(
             spent = Counter(loglik.work.evaluations[estimated].tolist())
             out["work"] = [{"evaluations": each, "rows": spent[each]} for each in sorted(spent)]
             out["rows_at_limit"] = int(loglik.work.limited[estimated].sum())
+    elif loglik.variance is not None:
+        counted = seen.double() if weight is None else seen * weight
+        share = counted / counted.sum()
+        out["monte_carlo_se"] = float((share.square() * loglik.variance).sum().sqrt())
     if loglik.bracket is not None:
         out["simulated"] = loglik.bracket._asdict()
     if loglik.warning is not None:
@@ -245,11 +249,11 @@ def measures(columns: Sequence[ModelledColumn]) -> dict[str, list[str]]:
 def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
     rounded = " but for rounded columns" if "dequantisation_draws" in loglik else ""
     lines = ["- " + _ESTIMATORS[loglik["estimator"]].format(rounded=rounded, **loglik)]
+    if loglik["estimator"] != "exact" and "ess" in loglik:
+        lines.append(f"- mean effective sample size {loglik['ess']:.1f}")
+    if "monte_carlo_se" in loglik:
+        lines.append(f"- standard error of the estimation, for these rows: {loglik['monte_carlo_se']:.4f}")
     if loglik["estimator"] != "exact":
-        if "ess" in loglik:
-            lines.append(f"- mean effective sample size {loglik['ess']:.1f}")
-        if "monte_carlo_se" in loglik:
-            lines.append(f"- standard error of the estimation, for these rows: {loglik['monte_carlo_se']:.4f}")
         if "half_budget" in loglik:
             lines.append(f"- mean at half the budget {loglik['half_budget']:.4f}")
         if "work" in loglik:

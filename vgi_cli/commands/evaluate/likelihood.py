@@ -215,6 +215,7 @@ def log_likelihood(
         values=torch.where(absent, 0.0, loglik.values.cpu())[ranks],
         ess=None if loglik.ess is None else loglik.ess.cpu()[ranks],
         half_budget=None if loglik.half_budget is None else loglik.half_budget.cpu()[ranks],
+        variance=None if loglik.variance is None else loglik.variance.cpu()[ranks],
         work=None if loglik.work is None else Work(*(field.cpu()[ranks] for field in loglik.work)),
     )
     if done < n:

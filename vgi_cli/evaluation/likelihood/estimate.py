@@ -30,6 +30,7 @@ from vgi_cli.evaluation.likelihood.loglik import (
     effective,
     half_of_draws,
     log_mean,
+    relative_variance,
     silent,
     with_draws,
 )
@@ -179,7 +180,10 @@ def annealed(
         values += cells.log_volume
         todo = ((holes > 0) & (holes < D)).nonzero()[:, 0]
         if len(todo) == 0:
-            return LogLik(log_mean(values), "exact", None, half_of_draws(values) if S > 1 else None)
+            exact = LogLik(log_mean(values), "exact")
+            if S == 1:
+                return exact
+            return exact._replace(half_budget=half_of_draws(values), variance=relative_variance(values))
         generator = torch.Generator(cells.x.device).manual_seed(seed)
         annealer = proposals
         if not isinstance(annealer, Annealer):

@@ -49,6 +49,7 @@ class LogLik(NamedTuple):
     particles    per row (`iwae`: draws of the latents); 0 when exact
     warning      why the values are not to be trusted; None when nothing speaks against them
     work         of `annealed`; None otherwise
+    variance     [R] squared relative standard error of p, of `exact` ones of several dequantisation draws; else None
     """
 
     values: Tensor
@@ -59,6 +60,14 @@ class LogLik(NamedTuple):
     particles: int = 0
     warning: str | None = None
     work: Work | None = None
+    variance: Tensor | None = None
+
+
+def relative_variance(values: Tensor) -> Tensor:
+    """Squared relative standard error of the mean over the first dimension of weights, from their logarithms [S, R],
+    S at least 2: [R]."""
+    S = len(values)
+    return ((1 / effective(values) - 1 / S) * S / (S - 1)).clamp(min=0).nan_to_num(nan=0.0, posinf=0.0)
 
 
 def log_mean(log_weights: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ from vgi_cli.evaluation.likelihood.loglik import (
     Work,
     half_of_draws,
     log_mean,
+    relative_variance,
     silent,
     with_draws,
 )
@@ -99,7 +100,10 @@ def joined(parts: Sequence[LogLik], missing: Tensor, draws: int, bracket: Bracke
     halves = [part.half_budget for part in parts]
     half = torch.cat([own if own is not None else part.values for own, part in zip(halves, parts, strict=True)])
     if whole.ess is None:
-        return whole._replace(half_budget=None if all(own is None for own in halves) else half)
+        variances = [part.variance for part in parts if part.variance is not None]
+        variance = torch.cat(variances) if len(variances) == len(parts) else None
+        return whole._replace(half_budget=None if all(own is None for own in halves) else half, variance=variance)
+    whole = whole._replace(variance=None)
     sizes = [len(part.values) for part in parts]
     full = torch.full_like(values, whole.particles)
     ess = [own if part.ess is None else part.ess for part, own in zip(parts, full.split(sizes), strict=True)]
@@ -133,7 +137,7 @@ def _pooled(parts: Sequence[LogLik], volumes: Tensor, missing: Tensor) -> LogLik
     first = parts[0]
     whole = first._replace(values=log_mean(values), particles=first.particles * len(parts))
     if first.ess is None or first.half_budget is None:
-        return whole
+        return whole if len(parts) == 1 else whole._replace(variance=relative_variance(values))
     if len(parts) == 1:
         return whole._replace(half_budget=first.half_budget + volumes[0])
     # With mean weight m and n effective of P weights, their squares sum up to (m P)² / n.
