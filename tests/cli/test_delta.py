@@ -175,8 +175,8 @@ def test_rounded_columns_move_by_the_shift_on_average(run: vgi_cli.Run) -> None:
     ("delta", "error", "hint"),
     [
         ("weight", "--delta: expected COL=SHIFT, got 'weight'", "for example age=+0.5sd"),
-        ("wieght=1", "--delta wieght=1: the run has no such column", "did you mean 'weight'?"),
-        ("note=1", "--delta note=1: the column is not modelled, so nothing fills it", "expected one of"),
+        ("wieght=1", "--delta wieght=1: column 'wieght' is none of the run", "did you mean 'weight'?"),
+        ("note=1", "--delta note=1: column 'note' is not modelled, so nothing fills it", "expected one of"),
         ("weight=much", "--delta weight=much: expected a number, or a number and sd, got 'much'", "for example"),
         ("weight=x2", "--delta weight=x2: expected a number, or a number and sd, got 'x2'", "for example"),
         ("weight=1e999", "--delta weight=1e999: expected a number, or a number and sd, got '1e999'", "for example"),

@@ -110,9 +110,9 @@ def test_page(run: Path, vgi: Vgi) -> None:
 @pytest.mark.parametrize(
     ("said", "message", "hint"),
     [
-        ("agf", "--tipping agf: the run has no such column", "did you mean 'age'?"),
-        ("agf=3", "--tipping agf=3: the run has no such column", "did you mean 'age'?"),
-        ("note", "--tipping note: the column is not modelled, so nothing fills it", ""),
+        ("agf", "--tipping agf: column 'agf' is none of the run", "did you mean 'age'?"),
+        ("agf=3", "--tipping agf=3: column 'agf' is none of the run", "did you mean 'age'?"),
+        ("note", "--tipping note: column 'note' is not modelled, so nothing fills it", ""),
         (
             "level",
             "--tipping level: 'level' has levels, which have no mean to shift",

@@ -14,13 +14,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.datetime import Moment, instant
-from vgi_cli.columns.levelled import Levelled, key_of, number_of
+from vgi_cli.columns.levelled import Levelled, number_of
+from vgi_cli.columns.naming import level_of, place_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
-from vgi_cli.errors import UsageError, nearest
+from vgi_cli.errors import UsageError
 
 FLAG = "--leave-blank"
 FORMS = "for example cigarettes:smoker=no or 'income:age<18'"
@@ -64,9 +64,9 @@ def _read(text: str, schema: Schema) -> Blank:
     if not cuts:
         raise UsageError(f"{FLAG}: expected COL:OTHER=LEVEL or COL:OTHER<NUMBER, got '{text}'", FORMS)
     names, said = next((cut for cut in cuts if set(cut[0]) <= set(schema.modelled)), cuts[0])
-    columns = tuple(_place(where, name, schema) for name in names)
+    columns = tuple(place_of(where, [(name, None)], schema)[0] for name in names)
     name, relation, value = next((one for one in said if one[0] in schema.modelled), said[0])
-    other = _place(where, name, schema)
+    other, _ = place_of(where, [(name, None)], schema)
     if other in columns:
         raise UsageError(f"{where}: column '{name}' decides about its own holes", "name another column after the colon")
     return Blank(text, columns, other, relation, _code(where, relation, value, schema.encoded[other]))
@@ -92,15 +92,6 @@ def _conditions(text: str) -> Iterator[tuple[str, str, str]]:
         at += len(sign or " ")
 
 
-def _place(where: str, name: str, schema: Schema) -> int:
-    """The place of a modelled column. UsageError where there is none of that name."""
-    if name not in schema.modelled:
-        known = name in (column.name for column in schema.columns)
-        what = f"column '{name}' is not modelled" if known else f"the run has no column '{name}'"
-        raise UsageError(f"{where}: {what}", nearest(name, schema.modelled))
-    return schema.modelled.index(name)
-
-
 def _code(where: str, relation: str, value: str, column: ModelledColumn) -> float:
     """What codes of a column are compared with. UsageError for what it cannot hold, and for an order that it lacks."""
     if isinstance(column, Levelled):
@@ -109,15 +100,7 @@ def _code(where: str, relation: str, value: str, column: ModelledColumn) -> floa
                 f"{where}: the levels of column '{column.name}' have no order",
                 f"compare them with = or !=, for example {column.name}={column.texts[0]}",
             )
-        level = column.place(value)
-        if math.isnan(level):
-            raise UsageError(f"{where}: column '{column.name}' has no level '{value}'", nearest(value, column.texts))
-        if isinstance(column, Categorical) and key_of(value) in map(key_of, column.rare):
-            raise UsageError(
-                f"{where}: '{value}' is one of {len(column.rare):,} rare levels that are drawn as one",
-                "name a more frequent one",
-            )
-        return level
+        return level_of(where, value, column)
     code: float | None = None
     if isinstance(column, Moment):
         code = instant(column.clock, value)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.datetime import Moment
-from vgi_cli.columns.levelled import Levelled, key_of
+from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.naming import level_of, place_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
-from vgi_cli.errors import UsageError, nearest
+from vgi_cli.errors import UsageError
 
 FORMS = "for example age=+0.5sd, age=-3 or smoker=yes:x1.5"
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -71,20 +71,6 @@ def _read(text: str, schema: Schema) -> Delta:
     return Delta(text, place, value * column.deviation if match[2] else value)
 
 
-Said = TypeVar("Said", str, str | None)
-
-
-def place_of(flag: str, cuts: Sequence[tuple[str, Said]], schema: Schema) -> tuple[int, Said]:
-    """The place of the modelled column that a flag names, and what it says of it, of the ways to cut its text (a name
-    may hold a `=`) the first that names one. UsageError where none does."""
-    name, said = next(((name, said) for name, said in cuts if name in schema.modelled), cuts[-1])
-    if name not in schema.modelled:
-        known = name in (column.name for column in schema.columns)
-        what = "the column is not modelled, so nothing fills it" if known else "the run has no such column"
-        raise UsageError(f"{flag}: {what}", nearest(name, schema.modelled))
-    return schema.modelled.index(name), said
-
-
 def _of_levels(text: str, by: str, place: int, column: Levelled) -> Delta:
     named, colon, factor = by.rpartition(":")
     match = re.fullmatch(rf"\s*x\s*({_NUMBER})\s*", factor)
@@ -93,15 +79,7 @@ def _of_levels(text: str, by: str, place: int, column: Levelled) -> Delta:
             f"--delta {text}: '{column.name}' has levels: expected LEVEL:xFACTOR, a factor above 0 of its odds",
             f"for example {column.name}={column.texts[0]}:x1.5",
         )
-    level = column.place(named)
-    if math.isnan(level):
-        raise UsageError(f"--delta {text}: '{column.name}' has no level '{named}'", nearest(named, column.texts))
-    if isinstance(column, Categorical) and key_of(named) in map(key_of, column.rare):
-        raise UsageError(
-            f"--delta {text}: '{named}' is one of {len(column.rare):,} rare levels that are drawn as one",
-            "name a more frequent one",
-        )
-    return Delta(text, place, None, int(level), float(match[1]))
+    return Delta(text, place, None, level_of(f"--delta {text}", named, column), float(match[1]))
 
 
 def unit_of(column: ModelledColumn) -> str:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.datetime import Moment
-from vgi_cli.columns.deltas import place_of, unit_of
+from vgi_cli.columns.deltas import unit_of
 from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.naming import place_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
