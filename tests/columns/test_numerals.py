@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgi_cli.columns.numerals import decimals_of, shorten, write_numbers, write_significant
+from vgi_cli.columns.numerals import decimals_of, mean_ranks, shorten, write_numbers, write_significant
 from vgi_cli.table.texts import parse, spelling
 
 
@@ -117,3 +118,9 @@ def test_significant_digits() -> None:
         "0",
         "2",
     ]
+
+
+def test_equal_values_have_their_mean_rank() -> None:
+    values = np.random.default_rng(0).integers(0, 6, 40).astype(float)
+    np.testing.assert_array_equal(mean_ranks(values), scipy.stats.rankdata(values))
+    assert mean_ranks(np.zeros(0)).size == 0

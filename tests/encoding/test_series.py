@@ -40,7 +40,7 @@ def test_a_series_is_said(seed: int) -> None:
     assert line in suspects(table, infer_schema(table)[0])
     months = frame.assign(day=pd.date_range("1990-01-01", periods=300, freq="MS")[frame.index])
     assert lines_of(months) != []
-    assert lines_of(frame.drop(frame.index[::7])) == lines_of(frame.drop(frame.index[::7])) != []  # some days lack
+    assert lines_of(frame.drop(frame.index[::7])) != []  # some days lack
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -192,3 +192,9 @@ def mark(texts: list[str], marks: str) -> list[str]:
 def plain(value: float) -> str:
     """The shortest text that reads back as `value`; whole numbers without `.0`."""
     return repr(value).removesuffix(".0")
+
+
+def mean_ranks(values: Floats) -> Floats:
+    """[n] the ranks of values [n] from 1, equal ones at their mean rank."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])

@@ -6,7 +6,7 @@ import numpy as np
 
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.numerals import Floats, mean_ranks
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import named
 from vgi_cli.table.base import Table
@@ -56,7 +56,7 @@ def _neighbours(values: Floats, moments: Floats, usual: np.ndarray) -> float | N
     if seen.sum() < ROWS:
         return None
     ranks = np.full(len(values), np.nan)
-    ranks[seen] = np.argsort(np.argsort(values[seen], kind="stable"), kind="stable") / seen.sum()
+    ranks[seen] = mean_ranks(values[seen]) / seen.sum()
     time = 2 * (moments - moments[0]) / (moments[-1] - moments[0]) - 1
     trend = np.polynomial.Chebyshev.fit(time[seen], ranks[seen], DEGREE)
     left = ranks - trend(time)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
+from vgi_cli.maths.mechanisms import mean_ranks
 from vgi_cli.models.base import Model
 from vgi_cli.samplers.base import frozen
 
@@ -44,12 +45,8 @@ def correlations(x: Tensor, missing: Tensor) -> tuple[Tensor, Tensor]:
     decides, over the rows that have both, and the numbers of these; 0 of a column that does not vary."""
     ranks = torch.zeros(x.shape, dtype=torch.float64)
     for j in range(x.shape[1]):
-        cells = x[~missing[:, j], j].contiguous()
-        ordered = cells.sort().values
-        places = torch.searchsorted(ordered, cells) + torch.searchsorted(
-            ordered, cells, right=True
-        )  # ties have one rank
-        ranks[~missing[:, j], j] = 0.5 * (places - len(cells)).double()
+        cells = mean_ranks(x[~missing[:, j], j].double())
+        ranks[~missing[:, j], j] = cells - 0.5 * (len(cells) + 1)
     seen = (~missing).double()
     both = seen.mT @ seen
     squares = ranks.square().mT @ seen  # [i, j] of column i where j is there too

@@ -11,7 +11,7 @@ import numpy as np
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
-from vgi_cli.columns.numerals import Bools, Floats, plain
+from vgi_cli.columns.numerals import Bools, Floats, mean_ranks, plain
 from vgi_cli.reports.values import ColumnPicture, Pair, Ticks, Together
 
 GRID = 96
@@ -196,10 +196,6 @@ def together(drawn: Pair) -> Together:
 
 def rank_correlation(points: Floats) -> float | None:
     """Spearman's correlation of points [2, n], ties by their mean rank; None where a coordinate does not vary."""
-    ranks = []
-    for values in points:
-        _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-        if len(counts) < 2:
-            return None
-        ranks.append((np.cumsum(counts) - (counts - 1) / 2)[place])
-    return float(np.asarray(np.corrcoef(np.stack(ranks)))[0, 1])
+    if any(len(np.unique(values)) < 2 for values in points):
+        return None
+    return float(np.asarray(np.corrcoef([mean_ranks(values) for values in points]))[0, 1])
