@@ -51,7 +51,7 @@ class Banana(Factor):
 
     def log_prob(self, ab: Tensor) -> Tensor:
         a, b = ab.unbind(-1)
-        return log_normal(a, 0.0, 1.0) + log_normal(b, self.bend * (a * a - 1), self.width)
+        return normal_log_prob(a, 0.0, 1.0) + normal_log_prob(b, self.bend * (a * a - 1), self.width)
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
         a, e = torch.randn(2, n, generator=generator, dtype=torch.float64)
@@ -67,7 +67,7 @@ class Ring(Factor):
     def log_prob(self, ab: Tensor) -> Tensor:
         r = ab.square().sum(-1).sqrt().clamp(min=1e-9)  # p is unbounded at r = 0, of no weight
         inside = 0.5 * math.erfc(-self.radius / self.width / math.sqrt(2))
-        return log_normal(r, self.radius, self.width) - torch.log(2 * math.pi * r) - math.log(inside)
+        return normal_log_prob(r, self.radius, self.width) - torch.log(2 * math.pi * r) - math.log(inside)
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
         # r <= 0 is 9 standard deviations away (probability 5e-21): the cut needs no redraw.
@@ -155,7 +155,7 @@ def mcar(n: int, share: float, generator: torch.Generator) -> Tensor:
     return torch.rand(n, COLUMNS, generator=generator) < share
 
 
-def log_normal(x: Tensor, mean: Tensor | float, std: float) -> Tensor:
+def normal_log_prob(x: Tensor, mean: Tensor | float, std: float) -> Tensor:
     """log N(x; mean, std^2)."""
     return -0.5 * ((x - mean) / std).square() - math.log(std * math.sqrt(2 * math.pi))
 
@@ -221,7 +221,7 @@ def self_test() -> None:
 
     banana, _, mixture = density.factors
     given = torch.linspace(-2, 2, 9, dtype=torch.float64)
-    error = (log_marginal(banana, given, 1) - log_normal(given, 0.0, 1.0)).abs().max()
+    error = (log_marginal(banana, given, 1) - normal_log_prob(given, 0.0, 1.0)).abs().max()
     print(f"marginal of the banana against its closed form: {float(error):.1e}")
     assert float(error) < 1e-6
     assert isinstance(mixture, Mixture)

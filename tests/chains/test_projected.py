@@ -15,8 +15,8 @@ from vgi_cli.chains.projected import (
     Rows,
     at_base,
     draw_noise,
-    log_normal,
     log_proposal,
+    normal_log_prob,
     projected,
     step,
     strain,
@@ -86,7 +86,7 @@ def quadrature(x: Tensor, hole: int) -> tuple[Tensor, Tensor, Tensor]:
     every = x.repeat(len(grid), 1)
     every[:, hole] = grid
     u, log_det = BentFlow().to_base(every)
-    p = (log_normal(u, 1.0) + log_det).exp()
+    p = (normal_log_prob(u, 1.0) + log_det).exp()
     mass = torch.cumulative_trapezoid(p, grid)
     return grid, torch.cat([mass.new_zeros(1), mass / mass[-1]]), torch.trapezoid(grid * p, grid) / mass[-1]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.contracts.test_families import LAYOUTS, D, conditionals, rows
-from vgi_cli.maths.laws import log_normal
+from vgi_cli.maths.laws import normal_log_prob
 from vgi_cli.registry.names import FAMILIES
 
 every = pytest.mark.parametrize("family", FAMILIES)
@@ -18,7 +18,7 @@ def test_a_widened_law_is_a_mixture_of_itself_and_a_wide_one(family, extended):
     law = q.law(x, missing, torch.tensor([1, 1, 0]))
     value = torch.tensor([0.3, -2.0, 1.1], dtype=torch.float64)
     base, log_det = law.to_base(value)
-    mixture = 0.95 * log_normal(base).exp() + 0.05 * log_normal(base / 3).exp() / 3
+    mixture = 0.95 * normal_log_prob(base).exp() + 0.05 * normal_log_prob(base / 3).exp() / 3
     torch.testing.assert_close(law.widened().log_prob(value), mixture.log() + log_det)
     narrow, wide = (torch.tensor([[0.7, second]] * 3, dtype=torch.float64) for second in (5.0, -5.0))
     for noise, factor in ((narrow, 1.0), (wide, 3.0)):  # the second number chooses
@@ -45,7 +45,7 @@ def test_every_conditional_starts_standard_normal(family, layout):
     x, missing, _ = rows(9)
     j = torch.arange(9)[:, None] % D
     log_q = q.law(x, missing, j, hidden=True).log_prob(q.at(x, j))
-    torch.testing.assert_close(log_q, log_normal(x.gather(1, j)), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(log_q, normal_log_prob(x.gather(1, j)), rtol=1e-9, atol=1e-9)
 
 
 def test_same_generator_same_parameters():

@@ -13,7 +13,7 @@ from vgi_cli.conditionals.networks.heads import HeadNetwork
 from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
 from vgi_cli.data import make_table, missing_together
 from vgi_cli.layout import Blocks
-from vgi_cli.maths.laws import log_normal
+from vgi_cli.maths.laws import normal_log_prob
 
 D = 5
 PARTITION = Blocks.grouped(D, [(0, 2, 3)])  # blocks (0, 2, 3), (1,), (4,)
@@ -145,9 +145,9 @@ def test_draws_change_what_is_missing_and_carry_their_density(family, extended, 
             return redrawn(q, row, mask, torch.zeros(1, 1, dtype=torch.int64), full)[0][0, 0, columns]
 
         u = noise[r, 0, wanted]
-        log_q = log_normal(u).sum() - torch.autograd.functional.jacobian(value, u).det().abs().log()
+        log_q = normal_log_prob(u).sum() - torch.autograd.functional.jacobian(value, u).det().abs().log()
         if family == "gaussian":  # minus the entropy: the mean of log q
-            log_q = log_q - log_normal(u).sum() - len(wanted) * 0.5 * math.log(2 * math.pi * math.e)
+            log_q = log_q - normal_log_prob(u).sum() - len(wanted) * 0.5 * math.log(2 * math.pi * math.e)
         assert scores[r, 0].item() == pytest.approx(log_q.item(), abs=1e-8)
 
 
@@ -167,8 +167,8 @@ def test_widened_laws_are_mixtures_over_the_missing_cells(family, extended, layo
     assert torch.equal(law.wanted.bool(), missing.gather(1, q.members[j]) & q.real[j])
     for at, got in ((value, log_density), (q.at(x, j), law.widened().log_prob(q.at(x, j)))):
         u, log_det = law.to_base(at)
-        narrow = math.log(0.95) + (log_normal(u) * law.wanted).sum(1)
-        wide = math.log(0.05) + ((log_normal(u / 3) - math.log(3)) * law.wanted).sum(1)
+        narrow = math.log(0.95) + (normal_log_prob(u) * law.wanted).sum(1)
+        wide = math.log(0.05) + ((normal_log_prob(u / 3) - math.log(3)) * law.wanted).sum(1)
         torch.testing.assert_close(got, torch.logaddexp(narrow, wide) + log_det, rtol=1e-6, atol=1e-6)
 
 
@@ -190,7 +190,7 @@ def test_every_conditional_starts_standard_normal(family):
     q.initialise(torch.Generator().manual_seed(0))
     x, _ = rows(9)
     wanted = torch.ones_like(x, dtype=torch.bool)
-    torch.testing.assert_close(log_q(q, x, wanted), log_normal(x[:, [0, 2, 3]]).sum(1), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(log_q(q, x, wanted), normal_log_prob(x[:, [0, 2, 3]]).sum(1), rtol=1e-9, atol=1e-9)
 
 
 def test_gradients_are_those_of_whole_and_part_rows_alone():

@@ -84,7 +84,7 @@ def at_base(flow: Map, rows: Rows, kernel: Kernel, u: Tensor) -> Latents:
     R = len(u)
     y = flow.from_base(u)
     both, log_det = flow.to_base(torch.cat([projected(rows, y), y]))
-    log_p = log_normal(both[:R], 1.0) + log_det[:R]
+    log_p = normal_log_prob(both[:R], 1.0) + log_det[:R]
     distance = torch.where(rows.missing, 0.0, (y - rows.x) / kernel.auxiliary).square().sum(1)
     log_target = (log_p - 0.5 * distance - log_det[R:]).nan_to_num(nan=-torch.inf, posinf=-torch.inf)
     if rows.box is not None:
@@ -109,13 +109,13 @@ def log_proposal(kernel: Kernel, start: Tensor, end: Tensor) -> Tensor:
     """log density [R] of proposing `end` [R, D] from `start`."""
     terms = []
     if kernel.resample > 0:
-        terms.append(log_normal(end, kernel.resample_std) + math.log(kernel.resample))
+        terms.append(normal_log_prob(end, kernel.resample_std) + math.log(kernel.resample))
     if kernel.resample < 1:
-        terms.append(log_normal(end - start, kernel.perturb_std) + math.log(1 - kernel.resample))
+        terms.append(normal_log_prob(end - start, kernel.perturb_std) + math.log(1 - kernel.resample))
     return torch.stack(terms).logsumexp(0)
 
 
-def log_normal(value: Tensor, std: float | Tensor) -> Tensor:
+def normal_log_prob(value: Tensor, std: float | Tensor) -> Tensor:
     """log N(value; 0, std² I) [R] of value [R, D]; std a number, or [R]."""
     D = value.shape[1]
     log_std = math.log(std) if isinstance(std, float | int) else std.log()

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from vgi_cli.maths.laws import CellsLaw, log_normal
+from vgi_cli.maths.laws import CellsLaw, normal_log_prob
 from vgi_cli.maths.truncated import log_mass, truncated_normal
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -57,7 +57,7 @@ class DiagonalNormal(CellsLaw):
         return DiagonalNormal(self.mean.expand(shape), self.log_scale.expand(shape))
 
     def log_cells(self, value: Tensor) -> Tensor:
-        return log_normal((value - self.mean) * (-self.log_scale).exp()) - self.log_scale
+        return normal_log_prob((value - self.mean) * (-self.log_scale).exp()) - self.log_scale
 
     def entropies(self) -> Tensor:
         return self.log_scale + HALF_LOG_2PIE

@@ -96,8 +96,8 @@ def compare_univariate(q: Transport, log_p: Callable[[Tensor], Tensor], points: 
     share, log_mass = _cumulative(grid, height)
     weight = (-0.5 * u.square()).exp()
     weight = weight / weight.sum()
-    log_normal = -0.5 * u.square() - 0.5 * torch.log(torch.tensor(2 * torch.pi, dtype=u.dtype))
-    kl = (weight * (log_normal - q.slope.log() - at_q)).sum(1) + log_mass
+    normal_log_prob = -0.5 * u.square() - 0.5 * torch.log(torch.tensor(2 * torch.pi, dtype=u.dtype))
+    kl = (weight * (normal_log_prob - q.slope.log() - at_q)).sum(1) + log_mass
     gap = q.value - _quantiles(grid, share, torch.special.ndtr(u).expand_as(q.value))
     return kl.clamp(min=0.0), (weight * gap.square()).sum(1).sqrt()
 

@@ -217,12 +217,12 @@ class MappedLaw(Law):
     def _log_base(self, u: Tensor) -> Tensor:
         """log of (1 - w) N(u; 0, 1) + w N(u; 0, s²), w the share."""
         if not self.share:
-            return log_normal(u)
-        wide = log_normal(u / WIDE_SCALE) + math.log(self.share / WIDE_SCALE)
-        return torch.logaddexp(log_normal(u) + math.log1p(-self.share), wide)
+            return normal_log_prob(u)
+        wide = normal_log_prob(u / WIDE_SCALE) + math.log(self.share / WIDE_SCALE)
+        return torch.logaddexp(normal_log_prob(u) + math.log1p(-self.share), wide)
 
 
-def log_normal(u: Tensor) -> Tensor:
+def normal_log_prob(u: Tensor) -> Tensor:
     """log N(u; 0, 1)."""
     return -0.5 * u.square() - 0.5 * math.log(2.0 * math.pi)
 

@@ -93,7 +93,7 @@ def diagnose(
     if fitted.marginal:
         model = copy.deepcopy(model).to("cpu").double()
     q = copy.deepcopy(q).to("cpu").double().eval()
-    low, high = _range(fitted, model, x, seed)
+    low, high = _range(model, x, seed)
     columns = trained_columns(fitted)
     names = [fitted.layout.label(i) for i in range(fitted.layout.d)]
     compared = [names[column] for column in columns]
@@ -138,7 +138,7 @@ def _completed(
     return torch.where(rows.table.missing, drawn, rows.table.x)
 
 
-def _range(fitted: FittedTable, model: Any, x: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+def _range(model: Any, x: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """low, high [D]: where model and rows have their mass, widened by half to either side."""
     with torch.no_grad():
         sample = model.sample(SAMPLES, stream(seed, "conditionals/range")).to("cpu", torch.float64)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.conditionals.families.base import BOUND, MAX_LOG_STD, BlockFamily
-from vgi_cli.maths.laws import WIDE_SCALE, MappedLaw, log_normal
+from vgi_cli.maths.laws import WIDE_SCALE, MappedLaw, normal_log_prob
 from vgi_cli.maths.splines import packed_rational_quadratic
 
 JITTER = 10.0
@@ -81,10 +81,10 @@ class JointLaw(MappedLaw):
 
     def _log_base(self, u: Tensor) -> Tensor:
         """[..] log of (1 - w) N(u; 0, I) + w N(u; 0, s^2 I) over the wanted cells, w the share."""
-        narrow = (log_normal(u) * self.wanted).sum(-1)
+        narrow = (normal_log_prob(u) * self.wanted).sum(-1)
         if not self.share:
             return narrow
-        wide = ((log_normal(u / WIDE_SCALE) - math.log(WIDE_SCALE)) * self.wanted).sum(-1)
+        wide = ((normal_log_prob(u / WIDE_SCALE) - math.log(WIDE_SCALE)) * self.wanted).sum(-1)
         return torch.logaddexp(narrow + math.log1p(-self.share), wide + math.log(self.share))
 
 

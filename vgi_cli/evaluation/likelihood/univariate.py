@@ -31,7 +31,7 @@ class MixtureLaw(Law):
         return (self.mean.gather(1, chosen) + noise[:, :1] * self.precision.gather(1, chosen).rsqrt())[:, 0]
 
     def log_prob(self, value: Tensor) -> Tensor:
-        terms = _log_normal(value[:, None], self.mean, self.precision)
+        terms = _normal_log_prob(value[:, None], self.mean, self.precision)
         return (self.log_weight.log_softmax(1) + terms).logsumexp(1)
 
 
@@ -79,8 +79,8 @@ class MixtureConditionals(Conditionals):
         h = (rows * (x - mixture.means[:, None])).sum(-1).mT  # [R, K']
         precision = self._diagonal[:, place].mT
         mean = own - h / precision
-        return MixtureLaw(joint - _log_normal(own, mean, precision), mean, precision)
+        return MixtureLaw(joint - _normal_log_prob(own, mean, precision), mean, precision)
 
 
-def _log_normal(value: Tensor, mean: Tensor, precision: Tensor) -> Tensor:
+def _normal_log_prob(value: Tensor, mean: Tensor, precision: Tensor) -> Tensor:
     return -0.5 * ((value - mean).square() * precision - precision.log() + math.log(2 * math.pi))

@@ -105,7 +105,7 @@ def filled_batch(table: ParquetTable, schema: Schema, draws: Floats, several: bo
     arrow = in_types(as_arrow(table, table.arrow.schema), own)
     parts = []
     for number, draw in enumerate(draws):
-        _require_room(arrow, holes, draw, own)
+        _require_room(holes, draw, own)
         part = fill_arrow(arrow, holes, draw, own)
         if several:
             part = part.append_column(types.field(DRAW), pa.array(np.full(len(part), number + 1)))
@@ -113,7 +113,7 @@ def filled_batch(table: ParquetTable, schema: Schema, draws: Floats, several: bo
     return pa.concat_tables(parts).combine_chunks().cast(types)
 
 
-def _require_room(arrow: pa.Table, holes: Sequence[Holes], draw: Floats, types: pa.Schema) -> None:
+def _require_room(holes: Sequence[Holes], draw: Floats, types: pa.Schema) -> None:
     for hole in holes:
         given, extent = types.field(hole.place).type, Extent(hole.column)
         if not is_number(given):
