@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,17 @@ def test_frames_and_points(folder: Path) -> None:
     (arrow,) = run.impute(pa.Table.from_pandas(survey()), m=1, leave_blank=RULES)
     whole = run.impute(survey(), m=1)[0]
     assert arrow.column("income").null_count == blank(whole).income[survey().income.isna()].sum()
+
+
+def test_synthetic_rows_have_blanks_too(folder: Path, vgi: Vgi) -> None:
+    drawn = pd.read_csv(io.StringIO(vgi("sample", folder / "run", "-n", "200", *FLAGS).out))
+    whole = pd.read_csv(io.StringIO(vgi("sample", folder / "run", "-n", "200").out))
+    pd.testing.assert_frame_equal(drawn.isna(), blank(whole))
+    pd.testing.assert_frame_equal(drawn, whole.mask(drawn.isna()), check_dtype=False)
+    frame = vgi_cli.sample(folder / "run", n=200, leave_blank=RULES)
+    pd.testing.assert_frame_equal(frame.isna(), blank(whole))
+    said = vgi("sample", folder / "run", "--leave-blank", "age:income")
+    assert said.code == 2 and said.error.startswith("--leave-blank: expected COL:OTHER=LEVEL")
 
 
 def test_the_dry_run_says_so(folder: Path, vgi: Vgi) -> None:

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment, instant
 from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.naming import level_of, place_of
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import UsageError
 
@@ -55,6 +57,25 @@ def read_blanks(texts: Sequence[str], schema: Schema) -> list[Blank]:
     """What `--leave-blank` says of a fitted table, `COL:OTHER=LEVEL`, `COL:OTHER<NUMBER` and the like each; several
     columns have commas between them, as in CSV. UsageError for what has no meaning there."""
     return [_read(text, schema) for text in texts]
+
+
+def take_back(rules: Sequence[Blank], draws: Floats, observed: Floats, missing: Bools, schema: Schema) -> Ints:
+    """Put NaN in place of the fills that are to stay blank, in draws [m, N, columns] of completed rows, in place. How
+    many of each draw these are [rules + 1, m]: by each rule, and by all together.
+
+    observed  [N, columns] codes of the same rows, exact where a cell of a column that decides is observed
+    missing   [N, columns]
+    """
+    counts, everywhere = np.zeros((len(rules) + 1, len(draws)), np.int64), np.zeros(draws.shape, bool)
+    for rule, count in zip(rules, counts, strict=False):
+        filled = schema.encoded[rule.other].held(draws[..., rule.other])
+        decides = np.where(missing[:, rule.other], filled, observed[:, rule.other])
+        own = missing[:, rule.columns] & rule.holds(decides)[..., None]
+        count += own.sum((1, 2))
+        everywhere[..., rule.columns] |= own
+    counts[-1] = everywhere.sum((1, 2))
+    draws[everywhere] = np.nan
+    return counts
 
 
 def _read(text: str, schema: Schema) -> Blank:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import Point
-from vgi_cli.columns.blanks import read_blanks
+from vgi_cli.columns.blanks import read_blanks, take_back
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Floats, Ints
 from vgi_cli.columns.schema import Schema
@@ -667,19 +667,8 @@ class Sampling:
             return
         schema = self._fitted.schema
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
-        others = [one.other for one in self._blanks]
-        observed = observed_codes(rows, schema, [schema.modelled[other] for other in others])
-        known = [
-            np.where(missing[:, other], schema.encoded[other].held(draws[:, :, other]), observed[:, other])
-            for other in others
-        ]
-        everywhere = np.zeros(draws.shape, bool)
-        for one, codes, count in zip(self._blanks, known, self._left, strict=False):
-            own = missing[:, one.columns] & one.holds(codes)[..., None]
-            count += own.sum((1, 2))
-            everywhere[..., one.columns] |= own
-        self._left[-1] += everywhere.sum((1, 2))
-        draws[everywhere] = np.nan
+        names = [schema.modelled[one.other] for one in self._blanks]
+        self._left += take_back(self._blanks, draws, observed_codes(rows, schema, names), missing, schema)
 
     @property
     def left(self) -> Ints:

@@ -412,11 +412,12 @@ class ImputeRequest(RunRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class SampleRequest(RunRequest):
-    """What `vgi sample` is asked for; n: rows, missing: whether they have the holes of fitted rows, safe_cells: whether
-    no cell of CSV can be taken for a formula."""
+    """What `vgi sample` is asked for; n: rows, missing: whether they have the holes of fitted rows, leave_blank: as of
+    `vgi impute`, safe_cells: whether no cell of CSV can be taken for a formula."""
 
     n: int = 1000
     missing: bool = False
+    leave_blank: Sequence[str] | None = None
     safe_cells: bool = False
 
     def carry_out(self, reporter: Reporter) -> list[Path]:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vgi_cli.columns.blanks import read_blanks, take_back
 from vgi_cli.columns.numerals import Bools
 from vgi_cli.commands.impute import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.requests import SampleRequest
@@ -78,6 +79,7 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
         seed = seed_of(fitted, request)
         keys = row_keys([f"sample {i}" for i in range(request.n)])
         stay = _patterns(fitted, request, seed, keys) if request.missing else {}
+        rules = read_blanks(request.leave_blank or (), schema)
         with reporter.stage(ROWS, "rows", limit.end) as stage:
             watch = giving_up(limit.over, lambda share: stage(share, share * request.n, request.n))
             try:
@@ -98,6 +100,7 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
     require_finite(codes, every, schema.layout.columns)
     keep_relations(codes, codes[0], every, schema)
     avoid_codes(codes, table, schema)
+    take_back(rules, codes, codes[0], every, schema)
     return Content(Whole(table), schema, find_styles([table], schema), HeldDraws(codes), stay)
 
 

@@ -581,6 +581,17 @@ class FinetuneOptions(CommonOptions, total=False):
     tensorboard: TensorBoard
 
 
+LeaveBlank = Annotated[
+    Mapping[str, str | Sequence[str]] | None,
+    Option(
+        "Leave cells of a column blank in rows that were not asked (repeatable): cigarettes:smoker=no, "
+        "'income:age<18'.",
+        "COL:OTHER=VALUE",
+        accept=_blanks,
+    ),
+]
+
+
 class ImputeOptions(CommonOptions, total=False):
     """Of `vgi impute`."""
 
@@ -627,15 +638,7 @@ class ImputeOptions(CommonOptions, total=False):
             accept=_deltas,
         ),
     ]
-    leave_blank: Annotated[
-        Mapping[str, str | Sequence[str]] | None,
-        Option(
-            "Leave the holes of a column as they are in rows that were not asked (repeatable): cigarettes:smoker=no, "
-            "'income:age<18'.",
-            "COL:OTHER=VALUE",
-            accept=_blanks,
-        ),
-    ]
+    leave_blank: LeaveBlank
     shard: Annotated[
         str | None,
         Option(
@@ -720,6 +723,7 @@ class SampleOptions(RunOptions, total=False):
 
     n: Annotated[int | None, Option("Number of rows (1000).", "N", flag="--rows", short="-n")]
     missing: Annotated[bool, Option("Give them the holes of fitted rows, chosen at random.")]
+    leave_blank: LeaveBlank
     safe_cells: SafeCells
     time_limit: TimeLimit
     force: Force
