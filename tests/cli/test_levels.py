@@ -175,3 +175,43 @@ def test_a_truth_whose_dictionary_has_another_order(vgi: Vgi, run: pd.DataFrame)
         done = vgi(*ask, "turned.parquet")
         assert done.code == 0, done.err
         assert json.loads(done.out)["imputation"] == expected
+
+
+class TestWordsThatUsuallyMeanMissing:
+    """Levels called None, of a column whose levels are known."""
+
+    WORDS = ("--model", "mixture", "--epochs", "2", "--set", "model.components=1", "--set", "bootstrap=none")
+
+    @staticmethod
+    def symptoms() -> pd.DataFrame:
+        rng = np.random.default_rng(0)
+        pain = rng.choice(["None", "Mild", "Severe"], 60).astype(object)
+        pain[::10] = None
+        return pd.DataFrame({"size": rng.normal(size=60).round(4), "pain": pain})
+
+    def kept(self, vgi: Vgi) -> None:
+        whole = self.symptoms()
+        whole.to_csv("new.csv", index=False)
+        assert vgi("impute", "--checkpoint", "run", "new.csv", "--m", "1", "-o", "draw.csv").code == 0
+        filled = pd.read_csv("draw.1.csv", keep_default_na=False)["pain"]
+        seen = whole["pain"].notna()
+        assert (filled[seen] == whole["pain"][seen]).all() and set(filled) == {"None", "Mild", "Severe"}
+        done = vgi("evaluate", "--checkpoint", "run", "draw.1.csv")
+        assert done.code == 0, done.err
+
+    def test_listed_levels_are_no_holes(self, vgi: Vgi) -> None:
+        self.symptoms().to_csv("t.csv", index=False)
+        done = vgi("fit", "t.csv", *self.WORDS, "--column", "pain=ordinal:None,Mild,Severe", "--out", "run")
+        assert done.code == 0 and "taken for missing" not in done.err, done.err
+        self.kept(vgi)
+
+    def test_levels_of_a_fitted_parquet_are_no_holes_of_csv(self, vgi: Vgi) -> None:
+        self.symptoms().to_parquet("t.parquet")
+        assert vgi("fit", "t.parquet", *self.WORDS, "--out", "run").code == 0
+        self.kept(vgi)
+
+    def test_the_empty_token_of_a_column_is_kept_by_the_run(self, vgi: Vgi) -> None:
+        self.symptoms().to_csv("t.csv", index=False)
+        done = vgi("fit", "t.csv", *self.WORDS, "--na-values", "pain=", "--out", "run")
+        assert done.code == 0 and "taken for missing" not in done.err, done.err
+        self.kept(vgi)

@@ -132,3 +132,50 @@ def test_a_line_of_totals_is_known_though_cells_are_missing() -> None:
     assert "row 60 (line 61) looks like a line of totals (the sums of columns 'x', 'y'): delete it" in found
     tall = [["" if rng.random() < 0.15 else int(v) for v in values] + [3 * int(values.sum())] for values in (x, y)]
     assert not any("totals" in line for line in infer_schema(table(x=tall[0], y=tall[1]))[1])
+
+
+class TestWordsForMissing:
+    """Words that usually mean missing, in columns where they may be levels."""
+
+    GRADE = tuple("None" if i % 3 else ("Mild", "Severe")[i % 2] for i in range(N))
+
+    @staticmethod
+    def said(**columns: list[object]) -> list[str]:
+        return [line for line in notes(**columns) if "taken for missing in column" in line]
+
+    def test_a_word_that_is_every_hole_of_texts_is_named_with_the_flag_that_keeps_it(self) -> None:
+        [line] = self.said(grade=[*self.GRADE])
+        assert line == (
+            "'None' (40 cells) is taken for missing in column 'grade', which has no empty cell: "
+            "`--na-values grade=` if it is a level"
+        )
+        assert isinstance(line, Alarm)
+        kept = from_text("grade\n" + "\n".join(self.GRADE), na_values=["grade="])
+        assert infer_schema(kept)[0].columns[0].kind == "categorical" and not kept.missing("grade").any()
+        assert not [line for line in infer_schema(kept)[1] if "taken for missing" in line]
+
+    def test_beside_one_other_text_and_of_several_words(self) -> None:
+        [line] = self.said(allergy=["None" if i % 3 else "Peanut" for i in range(N)])
+        assert "'None' (40 cells) is taken" in line
+        [line] = self.said(allergy=[("None", "N/A", "Peanut", "Dust")[i % 4] for i in range(N)])
+        assert "'N/A' (15 cells) and 'None' (15 cells) are taken for missing" in line and "if they are levels" in line
+
+    def test_what_a_program_may_have_written_is_no_warning(self) -> None:
+        countries: list[object] = [("NA", "DE", "US", "FR")[i % 4] for i in range(N)]
+        [line] = self.said(country=countries)
+        assert "'NA' (15 cells) is taken for missing in column 'country'" in line and not isinstance(line, Alarm)
+        [line] = self.said(country=countries, x=["" if i % 7 == 0 else OTHER[i] for i in range(N)])
+        assert isinstance(line, Alarm)  # the table has empty cells for what is missing
+
+    def test_marks_of_the_table_are_not_named(self) -> None:
+        countries: list[object] = [("NA", "DE", "US", "FR")[i % 4] for i in range(N)]
+        assert self.said(country=countries, x=["NA" if i % 7 == 0 else OTHER[i] for i in range(N)]) == []
+        assert (
+            self.said(country=countries, day=["NA" if i % 7 == 0 else f"2020-01-{i % 28 + 1:02}" for i in range(N)])
+            == []
+        )
+        assert self.said(country=countries, sex=[("NA", "m", "f")[i % 3] for i in range(N)]) == []
+        assert self.said(code=[("NA", 1, 2, 7)[i % 4] for i in range(N)]) == []
+        assert self.said(grade=["" if i % 9 == 0 else grade for i, grade in enumerate(self.GRADE)]) == []
+        named = from_text("grade\n" + "\n".join(self.GRADE), na_values=["None"])
+        assert not [line for line in infer_schema(named)[1] if "taken for missing" in line]

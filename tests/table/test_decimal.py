@@ -14,6 +14,7 @@ from vgi_cli.columns.base import Carried
 from vgi_cli.columns.number import Number
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.base import Table
+from vgi_cli.table.columns import TableInFiles
 from vgi_cli.table.fills import avoid_codes
 from vgi_cli.table.source import open_table
 
@@ -93,6 +94,25 @@ class TestOneColumn:
         assert table.missing("a").tolist() == [False, False]  # the shortest name that there is: its token is `b=c=d`
         table = from_text("a=b,y\n1,2\nc=d,c=d\n", na_values=["a=b=c=d"])
         assert table.missing("a=b").tolist() == [False, True] and not table.missing("y").any()
+
+    def test_the_empty_token_leaves_an_empty_cell_alone_missing(self, tmp_path: Path) -> None:
+        text = "x,y\nNA,NA\n,None\nNone,b\n-,c\n" + "a,b\n" * 400
+        for tokens, holes in ((["x="], [False, True, False, False]), (["x=-", "x="], [False, True, False, True])):
+            path = save(tmp_path, "t.csv", text)
+            first = next(open_table([path], na_values=tokens).blocks()).table
+            for table in (from_text(text, na_values=tokens), first):
+                assert table.missing("x")[:4].tolist() == holes and not table.missing("x")[4:].any()
+                assert table.missing("y")[:4].tolist() == [True, True, False, False]
+                assert table.unmet_tokens() == []
+
+    def test_levels_that_are_known_are_no_holes_unless_a_token_is_one(self, tmp_path: Path) -> None:
+        text = "x,y\n NA ,NA\nNone,None\n,b\n"
+        path, levels = save(tmp_path, "t.csv", text), {"x": {"NA", "b"}}
+        for tokens, holes in (([], [False, True, True]), (["NA"], [True, True, True])):
+            blocks = open_table([path], na_values=tokens, levels=levels)
+            for table in (from_text(text, na_values=tokens, levels=levels), TableInFiles(blocks, tmp_path)):
+                assert table.missing("x").tolist() == holes
+                assert table.missing("y").tolist() == [True, True, False]
 
     def test_a_token_that_no_cell_is_is_named(self) -> None:
         notes = infer_schema(from_text(self.TEXT, na_values=["age=7", "x=?", "nix"]))[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple, TypeVar, cast
@@ -22,6 +23,8 @@ from vgi_cli.columns.base import (
     Role,
     Transform,
 )
+from vgi_cli.columns.categorical import ConstantLevel
+from vgi_cli.columns.levelled import Levelled, listed
 from vgi_cli.columns.number import Constant, as_written
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
@@ -89,6 +92,22 @@ def split_kind(item: str) -> tuple[str, str] | None:
         if item[at + 1 :].partition(":")[0] in kind_words():
             return item[:at], item[at + 1 :]
     return None
+
+
+def levels_by_column(kinds: Mapping[str, str], schema: Schema | None) -> dict[str, set[str]]:
+    """The texts that are levels of columns, as far as they were listed (`kinds`: column -> `ordinal:low,mid,high`) or a
+    fitted table had them."""
+    found: dict[str, set[str]] = {}
+    for name, text in kinds.items():
+        word, _, detail = text.partition(":")
+        takers = [kind_of(kind) for kind in KINDS if word in kind_of(kind).words]
+        if any(issubclass(kind, Levelled) and kind.check_detail(word, detail) is None for kind in takers):
+            found[name] = set(listed(detail))
+    for column in () if schema is None else schema.columns:
+        if isinstance(column, Levelled | ConstantLevel):
+            texts = column.texts if isinstance(column, Levelled) else (column.level,)
+            found.setdefault(column.name, set()).update(texts)
+    return found
 
 
 def infer_column(cells: Cells, role: Role, asked: Request) -> Column:

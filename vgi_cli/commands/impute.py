@@ -479,7 +479,7 @@ def name_of(fitted: FittedTable, request: RunRequest) -> TableName:
 def fitted_or_new(fitted: FittedTable, request: RunRequest) -> Table:
     """The table that is named, else the fitted one (InputError when it has changed), in memory."""
     name = name_of(fitted, request)
-    table = read(name.data, name.mask, name.reading)
+    table = read(name.data, name.mask, name.reading, fitted.schema)
     if name.fitted:
         check_same_data(fitted.run, table)
     return table
@@ -488,7 +488,7 @@ def fitted_or_new(fitted: FittedTable, request: RunRequest) -> Table:
 def blocks_of(fitted: FittedTable, request: RunRequest) -> Files:
     """The same table, to be read in blocks."""
     name = name_of(fitted, request)
-    source = open_blocks(name.data, name.mask, name.reading)
+    source = open_blocks(name.data, name.mask, name.reading, fitted.schema)
     if name.fitted:
         check_same_data(fitted.run, source.origin)
     return source

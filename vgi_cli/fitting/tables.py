@@ -8,7 +8,7 @@ import numpy as np
 
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.numerals import Bools, Floats
-from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.schema import Schema, levels_by_column
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.settings.recipe import TableSettings
@@ -17,25 +17,27 @@ from vgi_cli.table.reader import read_table
 from vgi_cli.table.source import Files, open_table
 
 
-def read(data: Sequence[str], mask: str | None, settings: TableSettings) -> Table:
-    """Read a table as the settings say."""
+def read(data: Sequence[str], mask: str | None, settings: TableSettings, schema: Schema | None = None) -> Table:
+    """Read a table as the settings say; `schema`: of the fit whose levels it may hold."""
     return read_table(
         data,
         mask=mask,
         na_values=settings.na_values,
         delimiter=settings.delimiter,
         decimal=settings.decimal,
+        levels=levels_by_column(settings.columns, schema),
     )
 
 
-def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings) -> Files:
-    """Open a table to read it in blocks, as the settings say."""
+def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings, schema: Schema | None = None) -> Files:
+    """Open a table to read it in blocks, as of `read`."""
     return open_table(
         data,
         mask=mask,
         na_values=settings.na_values,
         delimiter=settings.delimiter,
         decimal=settings.decimal,
+        levels=levels_by_column(settings.columns, schema),
     )
 
 

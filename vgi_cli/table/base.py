@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -28,6 +28,7 @@ class Table(CellSource, ABC):
     hidden   [N, width] cells that a mask hides, or None
     first    rows that come before these in the whole table, for messages
     decimal  the mark before the decimals of its numbers
+    levels   column -> texts that are levels of it, whatever they usually mean in a file
     in_memory  whether it was handed over in memory, and not read from files
     """
 
@@ -42,6 +43,7 @@ class Table(CellSource, ABC):
         self.hidden: Bools | None = None
         self.first = first
         self.decimal = decimal
+        self.levels: Mapping[str, Collection[str]] = {}
         every, own = tokens_by_column(na_values, self.names)
         self._tokens = Tokens(every, decimal)
         self._own_tokens = {name: Tokens(texts, decimal) for name, texts in own.items()}

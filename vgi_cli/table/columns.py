@@ -69,7 +69,7 @@ class TableInFiles(Table):
             self._write(waiting)
         first = self._first
         super().__init__(source.origin, first.index, (), 0, first.decimal)
-        self._tokens, self._own_tokens = first._tokens, first._own_tokens
+        self._tokens, self._own_tokens, self.levels = first._tokens, first._own_tokens, first.levels
         self._most = max(1, cache // max(CACHED * self.N, 1))
         self._columns: OrderedDict[str, Table] = OrderedDict()
 
@@ -105,7 +105,7 @@ class TableInFiles(Table):
                 masks.append(np.frombuffer(self._file.read(piece.rows), bool))
         made = self._of_cells(name, parts)
         made.hidden = np.concatenate(masks)[:, None] if masks else None
-        made._tokens = self._tokens
+        made._tokens, made.levels = self._tokens, self.levels
         made._own_tokens = {name: self._own_tokens[name]} if name in self._own_tokens else {}
         self._columns[name] = made
         return made

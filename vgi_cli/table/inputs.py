@@ -9,10 +9,11 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import BinaryIO, Literal, NamedTuple, cast
 
 from vgi_cli.errors import InputError, TooLarge, UsageError, VgiError, nearest_file
@@ -134,13 +135,15 @@ class TableFile:
 
 
 class TableFiles(NamedTuple):
-    """The files of a table, in order, of its mask if there is one, and its origin as far as it is known unread."""
+    """The files of a table, in order, of its mask if there is one, and its origin as far as it is known unread; how
+    cells are read: `na_values`, `decimal` and `levels` as of `read_table`."""
 
     files: Sequence[TableFile]
     mask: TableFile | None
     na_values: Sequence[str]
     origin: Origin
     decimal: str = "."
+    levels: Mapping[str, Collection[str]] = MappingProxyType({})
 
     @classmethod
     def of(cls, file: TableFile) -> TableFiles:

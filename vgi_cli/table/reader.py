@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,6 +28,7 @@ def name_table(
     delimiter: str | None,
     stdin: BinaryIO | None = None,
     decimal: str | None = None,
+    levels: Mapping[str, Collection[str]] | None = None,
 ) -> TableFiles:
     """Find the files of a table; see `read_table`."""
     if not paths:
@@ -51,9 +52,8 @@ def name_table(
         if more:
             raise InputError(f"mask {mask}: a folder of {len(more) + 1} files", "give the mask of all rows in one file")
         hiding.hash_into(digest)
-    return TableFiles(
-        files, hiding, tuple(na_values), Origin(*stem_of(first), label, digest.hexdigest()), decimal or "."
-    )
+    origin = Origin(*stem_of(first), label, digest.hexdigest())
+    return TableFiles(files, hiding, tuple(na_values), origin, decimal or ".", levels or {})
 
 
 def read_table(
@@ -64,20 +64,24 @@ def read_table(
     delimiter: str | None = None,
     stdin: BinaryIO | None = None,
     decimal: str | None = None,
+    levels: Mapping[str, Collection[str]] | None = None,
 ) -> Table:
     """Read files as one table into memory.
 
     paths      files (`.csv`, `.tsv`, either with `.gz`, `.bz2` or `.zst`, `.parquet`), folders of Parquet, addresses of
                such, or `["-"]` (CSV on stdin)
     mask       a CSV or Parquet file with the same columns and rows, 1 = observed, 0 = missing: hides more cells
-    na_values  further texts that stand for a missing cell; `COL=TEXT`: in that column
+    na_values  further texts that stand for a missing cell; `COL=TEXT`: in that column; `COL=`: there the empty cell and
+               what is named alone
     delimiter  one ASCII character; default: a tab for `.tsv`, else a comma
     stdin      what `-` reads; default: the process's standard input
     decimal    the mark before the decimals of numbers in CSV, `.` (the default) or `,`
+    levels     column -> texts that are known to be levels of it: no cell of CSV is missing that holds one, unless
+               `na_values` says so
 
     Raises InputError for whatever cannot be read as one rectangular table, UsageError for a bad delimiter or a bad `-`.
     """
-    return table_in_memory(name_table(paths, mask, na_values, delimiter, stdin, decimal))
+    return table_in_memory(name_table(paths, mask, na_values, delimiter, stdin, decimal, levels))
 
 
 def table_in_memory(named: TableFiles) -> Table:
@@ -111,7 +115,9 @@ def _join(named: TableFiles) -> Table:
         arrow, index = join_parquet(named.files)
         return ParquetTable(arrow, named.origin, index, named.na_values)
     joined, sources = join_csv([split_csv(file.read(), file.label, file.delimiter) for file in named.files])
-    return CsvTable(joined, named.origin, sources, named.na_values, decimal=named.decimal)
+    table = CsvTable(joined, named.origin, sources, named.na_values, decimal=named.decimal)
+    table.levels = named.levels
+    return table
 
 
 def hidden_cells(table: Table, mask: Table) -> Bools:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -63,12 +63,13 @@ def open_table(
     delimiter: str | None = None,
     stdin: BinaryIO | None = None,
     decimal: str | None = None,
+    levels: Mapping[str, Collection[str]] | None = None,
 ) -> Files:
     """Open files as one table; arguments and errors as `read_table`. Every row is looked at before this returns.
 
     Standard input and compressed files are copied to temporary files.
     """
-    named = name_table(paths, mask, na_values, delimiter, stdin, decimal)
+    named = name_table(paths, mask, na_values, delimiter, stdin, decimal, levels)
     try:
         return Files(named)
     except TooLarge:

@@ -21,8 +21,10 @@ PADDED = r"^[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 INFINITE = r"(?i)^[+-]?inf(inity)?$"
 ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
 """What spreadsheets write where a formula failed."""
-MISSING = ("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", *ERRORS)
-"""What always stands for a missing cell in CSV, blanks around it aside."""
+WORDS = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None")
+"""Words that programs and people write for a missing cell."""
+MISSING = ("", *WORDS, *ERRORS)
+"""What stands for a missing cell in CSV, blanks around it aside, unless it is a level that is known."""
 
 
 def parse(text: pa.Array, missing: Bools) -> Numbers:
@@ -126,7 +128,8 @@ def with_point(cells: pa.Array, decimal: str) -> pa.Array:
 
 def tokens_by_column(tokens: Sequence[str], names: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
     """The tokens of `--na-values` that mean missing in every column, and those of one: `age=-999` is the token `-999`
-    of a column `age` where the table has one of that name, else the token `age=-999`."""
+    of a column `age` where the table has one of that name, else the token `age=-999`. The empty token of one column
+    (`age=`) says that an empty cell means missing there, and no word does but those that are named."""
     every: list[str] = []
     own: dict[str, list[str]] = {}
     for token in tokens:
@@ -169,6 +172,9 @@ class Tokens:
 
     def __bool__(self) -> bool:
         return bool(self._texts)
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._texts
 
     def in_texts(self, cells: pa.Array) -> Bools:
         """[n] whether each trimmed cell (Arrow large_string [n], no null) is one of the tokens."""

@@ -260,11 +260,11 @@ def _tables(fitted: FittedTable, request: EvaluateRequest, reporter: Reporter) -
         tables = 1 + (truth is None and (request.truth is not None or mask is not None))
         networks = fitted.recipe.method.name != "em"
         require_memory(request.max_memory, request.said("data"), mask, reading, tables, networks)
-        table = read(request.said("data"), mask, reading)
+        table = read(request.said("data"), mask, reading, fitted.schema)
         if request.truth is not None:
-            truth = read([request.truth], None, reading)
+            truth = read([request.truth], None, reading, fitted.schema)
         elif mask is not None:
-            truth = read(request.said("data"), None, reading)
+            truth = read(request.said("data"), None, reading, fitted.schema)
     if truth is not None:
         check(truth, fitted.schema, unseen="carry")
         if (line := require_same_rows(table, truth, fitted.schema)) is not None:

@@ -94,7 +94,7 @@ def score(request: ScoreRequest, reporter: Reporter) -> RowScores:
             reading = table_settings(request, fitted.recipe.table)
             table = request.table
             if table is None:
-                table = read(request.said("data"), request.said("mask"), reading)
+                table = read(request.said("data"), request.said("mask"), reading, fitted.schema)
         out = None if request.out == "-" else request.folder
         if request.safe_cells:
             refuse_safe("csv" if out is None else output_format(out, table.origin))

@@ -173,7 +173,9 @@ def csv_tables(whole: TableFiles, rows: Iterator[int], start: Place | None = Non
                     begin = csv.header[2]
                 sources = [(0, one.label, begin, lines)]
                 several = len(files) > 1
-                yield place, CsvTable(csv, whole.origin, sources, whole.na_values, place.row, several, whole.decimal)
+                table = CsvTable(csv, whole.origin, sources, whole.na_values, place.row, several, whole.decimal)
+                table.levels = whole.levels
+                yield place, table
                 newline = place.newline or csv.newline
                 place = place._replace(row=place.row + csv.N, names=names, newline=newline)
             place = place._replace(header=b"")

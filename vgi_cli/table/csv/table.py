@@ -16,8 +16,6 @@ from vgi_cli.table.csv.text import QUOTE, CsvText, line_number, unquote
 from vgi_cli.table.inputs import Origin
 from vgi_cli.table.texts import MISSING, encoded, parse, spelling, with_point
 
-_MISSING = pa.array(MISSING, pa.large_string())
-
 
 class CsvTable(Table):
     """A table read from CSV text (one file, or several joined below each other)."""
@@ -88,10 +86,16 @@ class CsvTable(Table):
 
     def _missing(self, i: int) -> Bools:
         cells = self._trimmed(i)
-        absent = np.asarray(pc.is_in(cells, _MISSING).to_numpy(zero_copy_only=False), bool)
+        absent = np.asarray(pc.is_in(cells, self._usual(self.names[i])).to_numpy(zero_copy_only=False), bool)
         for tokens in self.tokens(self.names[i]):
             absent |= tokens.in_texts(cells)
         return absent
+
+    def _usual(self, name: str) -> pa.Array:
+        """The texts that mean missing in a column though nobody named them."""
+        levels, own = self.levels.get(name, ()), self._own_tokens.get(name, ())
+        texts = [""] if "" in own else [text for text in MISSING if text not in levels]
+        return pa.array(texts, pa.large_string())
 
     def _read_numbers(self, i: int, missing: Bools) -> Numbers:
         return parse(with_point(self._trimmed(i), self.decimal), missing)
