@@ -17,6 +17,7 @@ from tests.table.helpers import from_text, save
 from vgi_cli.columns.base import Encoding, Transform
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import Alarm
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError, RunError, UsageError
@@ -253,6 +254,69 @@ def test_a_header_of_numbers_is_pointed_out() -> None:
     note = "the column names of standard input are numbers: is the header line missing?"
     assert note in infer_schema(from_text("5.1,3\n4.9,\n4.7,2\n4.5,4\n"))[1]
     assert infer_schema(from_text("2019,2020\n4.9,\n4.7,2\n4.5,4\n"))[1] == []
+
+
+HEADLESS = "look like a row"
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("39.1,4,v,2020-01-31", True),
+        ("39,4, v,2020-01-31", True),
+        ("39.1,4.5,v,2020-01-31", False),  # the second column holds whole numbers
+        ("x,4,v,2020-01-31", False),
+        ("39.1,4,z,2020-01-31", False),  # no such level
+        ("39.1,4,v,day", False),
+        ("0,1,2,3", False),
+        ("2019,2020,group,day", False),
+    ],
+)
+def test_a_header_that_looks_like_a_row_is_an_alarm(header: str, said: bool) -> None:
+    days = [f"2021-{i % 12 + 1:02}-{i % 27 + 1:02}" for i in range(60)]
+    rows = "".join(f"{30 + i * 0.7:.1f},{i % 13},{'uvw'[i % 3]},{day}\n" for i, day in enumerate(days))
+    lines = [line for line in infer_schema(from_text(f"{header}\n{rows}"))[1] if HEADLESS in line]
+    assert bool(lines) == said
+    if said:
+        shown = ", ".join(f"'{name}'" for name in header.split(","))
+        assert lines == [f"the column names of standard input {HEADLESS} ({shown}): is the header line missing?"]
+        assert isinstance(lines[0], Alarm)
+
+
+def test_columns_called_by_what_they_hold_are_no_row() -> None:
+    """Answers of which several may be ticked, spectra by wavelength, and levels alone."""
+    ticked = "red,blue,1\n" + "".join(f"{'red' * (i % 2)},{'blue' * (i % 3 > 0)},{i % 7}\n" for i in range(60))
+    spectra = "class,400.5,401.5\n" + "".join(f"{'ab'[i % 2]},{i * 0.37:.2f},{i * 0.11:.2f}\n" for i in range(60))
+    levels = "u,yes\n" + "".join(f"{'uv'[i % 2]},{('yes', 'no')[i % 3 > 0]}\n" for i in range(60))
+    for text in (ticked, spectra, levels):
+        assert not [line for line in infer_schema(from_text(text))[1] if HEADLESS in line]
+
+
+class TestQualtrics:
+    """Exports with three headers: names, texts and ids of the questions."""
+
+    TEXT = 'Response ID,"I like it,\n do you?"\n'
+    IDS = '"{""ImportId"":""_recordId""}","{""ImportId"":""QID1""}"\n'
+    ROWS = "R_1,Agree\nR_2,Neutral\n" * 30
+
+    def test_rows_that_are_headers_are_refused(self) -> None:
+        with pytest.raises(InputError, match="ImportId") as caught:
+            infer_schema(from_text(f"id,Q1\n{self.TEXT}{self.IDS}{self.ROWS}"))
+        assert caught.value.message == (
+            """standard input: row 2 (line 4) holds ids of questions ('{"ImportId":"_recordId"}'), as the headers of """
+            "Qualtrics do"
+        )
+        assert caught.value.hint == (
+            "delete row 1 (line 2) and row 2 (line 4): texts and ids of the questions, which are no answers"
+        )
+
+    def test_ids_alone(self) -> None:
+        with pytest.raises(InputError, match="row 1") as caught:
+            infer_schema(from_text(f"id,Q1\n{self.IDS}{self.ROWS}"))
+        assert caught.value.hint == "delete row 1 (line 2)"
+
+    def test_such_a_text_further_down_is_an_answer(self) -> None:
+        assert infer_schema(from_text(f"id,Q1\n{self.ROWS}{self.IDS}"))[0].columns[1].kind == "categorical"
 
 
 @pytest.mark.parametrize(("every", "of", "told"), [(1, 40, True), (1, 19, False), (4, 40, False), (0, 40, False)])

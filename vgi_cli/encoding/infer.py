@@ -18,6 +18,7 @@ from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
 from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named, plain_number, typed
 from vgi_cli.encoding.check import BareRows, Holes
+from vgi_cli.encoding.headers import headless, refuse_headers
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
@@ -27,7 +28,6 @@ from vgi_cli.encoding.suspects import suspects
 from vgi_cli.encoding.texts import looks_written, read_as_numbers
 from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.table.base import Table
-from vgi_cli.table.csv.text import looks_like_data
 
 PLAIN = Encoding()
 MOST_PILES = 3
@@ -79,6 +79,7 @@ def infer_schema(
     flags = {name: "--unbounded" if name in unbounded else "--bounds" for name, one in asked.items() if one.named}
     _check_flags(table, ids, exclude, kinds, flags)
     said = {name: parse_kind(name, text) for name, text in kinds.items()}
+    refuse_headers(table)
     columns: list[Column] = []
     requests: dict[str, tuple[Role, Request]] = {}
     refused: dict[str, InputError] = {}
@@ -214,8 +215,7 @@ def _notes(table: Table, schema: Schema, some: bool, said: Collection[str]) -> l
     constants = schema.constants
     empty = [c.name for c in schema.columns if isinstance(c, Empty)]
     numbers = [c for c in schema.encoded if isinstance(c, Number)]
-    if looks_like_data(table.names):
-        notes.append(f"the column names of {table.label} are numbers: is the header line missing?")
+    notes += headless(table, schema)
     notes += [f"{line} (--na-values)" for line in table.unmet_tokens()]
     if table.N == 1:
         notes.append(f"{table.label} has one row")
