@@ -307,6 +307,27 @@ def test_headers_that_are_unlike_the_rows() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "cell", "line"),
+    [
+        ('a, b\n1, "4.62"\n2, "6,29"\n', "' \"4.62\"'", 2),
+        ('a, "b"\n1, 4\n', "' \"b\"'", 1),
+        ('a,b\n1, ""\n2,3\n', "' \"\"'", 2),
+    ],
+)
+def test_blanks_before_quotes(text: str, cell: str, line: int) -> None:
+    assert text_refusal(text) == (
+        f"standard input: cells begin with a blank before their quote ({cell} on line {line}), so that blank and quote "
+        "are part of the cell | delete the blanks after ',': pandas reads such a file with `skipinitialspace=True`, "
+        "and `to_csv` writes it without them"
+    )
+
+
+def test_blanks_before_quotes_of_texts() -> None:
+    text = 'a,b\n1,"he said, ""yes"", twice"\n2, "so" he said\n3,x\n4,y\n'
+    assert from_text(text).raw_text("b").tolist() == ['he said, "yes", twice', ' "so" he said', "x", "y"]
+
+
 def test_unclosed_quotes() -> None:
     assert text_refusal('a,b\n1,"2\n3,4\n') == (
         'standard input: the quote opened on line 2 is never closed | close it, or double it: ""'

@@ -29,6 +29,9 @@ GUESSES = {";": "';'", "\t": "'\\t'", ",": "','", "|": "'|'"}
 """Delimiters that a one-column file may have been meant to have, as the shell wants them."""
 SAMPLE = 100
 """Rows that are looked at for one of them."""
+BLANK_QUOTE = re.compile(rb' +"[^"\r\n]*"?')
+HALF = 0.5
+"""A cell that begins with a blank before its quote, and the share of rows from which on such cells are no chance."""
 MOSTLY = 0.9
 """From this share of the rows on, it is the header that has the wrong number of cells."""
 
@@ -99,6 +102,8 @@ def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -
     names, quoted = _header(text, label, int(starts[head]), cells_end)
     width = len(names)
     rows = np.arange(head + 1, len(counts)) if width == 1 else filled[1:]
+    if not later:
+        _check_quotes(text, label, delimiter, lines, [head, *rows[:SAMPLE].tolist()])
     if not later and width == 1:
         _check_delimiter(text, label, delimiter, names[0], starts[rows], ends[rows])
     ragged = np.flatnonzero(counts[rows] != width)
@@ -225,6 +230,27 @@ def _check_delimiter(text: bytes, label: str, delimiter: str, name: str, starts:
             raise InputError(
                 f"{label}: one column only, and every row holds {shown}", f"did you mean `--delimiter {shown}`?"
             )
+
+
+def _check_quotes(text: bytes, label: str, delimiter: str, lines: Lines, rows: Sequence[int]) -> None:
+    """InputError where cells begin with a blank before their quote, in the header or in half of some other `rows`."""
+    if delimiter == " " or f'{delimiter} "'.encode() not in text:
+        return
+    firsts = np.concatenate([[0], lines.last[:-1] + 1])
+    found: dict[int, re.Match[bytes]] = {}
+    for row in rows:
+        ends = lines.separators[firsts[row] : lines.last[row]].tolist()
+        match = next(filter(None, (BLANK_QUOTE.match(text, end + 1) for end in ends)), None)
+        if match is not None:
+            found[row] = match
+    if found and (rows[0] in found or len(found) >= HALF * (len(rows) - 1)):
+        first = next(iter(found.values()))
+        raise InputError(
+            f"{label}: cells begin with a blank before their quote ({first[0].decode()!r} on line "
+            f"{line_number(text, first.start())}), so that blank and quote are part of the cell",
+            f"delete the blanks after {delimiter!r}: pandas reads such a file with `skipinitialspace=True`, and "
+            "`to_csv` writes it without them",
+        )
 
 
 def header_cell(name: str, delimiter: str) -> str:
