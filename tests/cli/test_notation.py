@@ -86,9 +86,9 @@ def test_new_tables_are_read_in_the_notation_of_the_fit(vgi: Vgi, sales: pd.Data
     refused = vgi("impute", "--checkpoint", "run", "other.csv", "-o", "no.csv")
     assert refused.code == 2
     assert "column 'price' is numeric in the fit but holds '€5' in row 1 (line 2)" in refused.error
-    assert "write 1234.5 as in the fit, $1,234.5" in refused.err
+    assert "or write it as in the fit: $8,122.49; a fit with" in refused.err
     Path("other.csv").write_text("price,paid,profit\n" + "".join(f"{i},,5\n" for i in range(5, 25)))
     refused = vgi("impute", "--checkpoint", "run", "other.csv", "-o", "no.csv")
     assert "column 'price' is numeric in the fit but holds '5' in row 1" in refused.error
-    assert refused.hint.startswith("write 1234.5 as in the fit, $1,234.5;")  # 5 does not mean missing
+    assert refused.hint.startswith("write it as in the fit: $8,122.49;")  # 5 does not mean missing
     assert not list(Path().glob("no*"))

@@ -256,6 +256,18 @@ def test_a_header_of_numbers_is_pointed_out() -> None:
     assert infer_schema(from_text("2019,2020\n4.9,\n4.7,2\n4.5,4\n"))[1] == []
 
 
+@pytest.mark.parametrize(("header", "row"), [("a b c", "{}.5 {} u{}"), ("a b", '"r{}" {} {}'), ("a b", "{} u{}")])
+def test_columns_set_apart_by_blanks(header: str, row: str) -> None:
+    rows = "".join(f"{row.format(i, i * 3, i)}\n" for i in range(60))
+    with pytest.raises(InputError, match="no column that can be modelled") as caught:
+        infer_schema(from_text(f"{header}\n{rows}"))
+    assert caught.value.hint == f"found '{header}' (text); are its columns set apart by blanks? `--delimiter ' '`"
+    for text in (f"{header}\n{rows}x\n", "name\n" + "".join(f"John {i}\n" for i in range(60))):
+        with pytest.raises(InputError, match="no column that can be modelled") as caught:
+            infer_schema(from_text(text))
+        assert "--delimiter" not in str(caught.value.hint)
+
+
 HEADLESS = "look like a row"
 
 

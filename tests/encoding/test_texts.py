@@ -115,6 +115,19 @@ def test_each_column_has_its_own_reason_and_its_own_tokens(tmp_path: Path) -> No
     ) in found
 
 
+@pytest.mark.parametrize(
+    ("units", "shown"),
+    [(("${}", "€{}"), "'$0', '€1'"), (("{} kg", "{}kg", "{} lb"), "'0 kg', '2 lb'"), (("${}", "{}%"), "'$0', '1%'")],
+)
+def test_numbers_of_several_units_have_that_reason(tmp_path: Path, units: tuple[str, ...], shown: str) -> None:
+    cells = [units[min(i, len(units) - 1) if i < 4 else 0].format(i) for i in range(N)]
+    said = [line for line in notes(table(tmp_path, x=cells)) if "different units" in line]
+    assert said == [
+        f"column 'x' is carried as text, not modelled: its numbers are written with different units ({shown}): write "
+        "them in one, or in a column each"
+    ]
+
+
 def test_only_lines_that_say_and_propose_the_same_are_folded() -> None:
     def line(name: str, token: str) -> tuple[str, str]:
         return name, f"column '{name}' holds '3,5' in row {len(name)}: `--na-values {name}={token}`"

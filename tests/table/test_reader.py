@@ -305,6 +305,12 @@ def test_headers_that_are_unlike_the_rows() -> None:
         "standard input: row 1 (line 2) has 3 cells, the header has 1 | most rows have 3 cells: are there lines above "
         "the header? Delete them"
     )
+    hint = (
+        "| every row has one cell more than the header: if the first cells are names of rows (R's `write.table`), name "
+        "them in the header (there: `col.names=NA`); if the first line is no header, delete it"
+    )
+    assert text_refusal("a,b\nr1,1,2\nr2,3,4\n").endswith(hint)
+    assert not text_refusal("a,b\nr1,1,2\n3,4\n").endswith(hint)
 
 
 @pytest.mark.parametrize(
@@ -345,6 +351,12 @@ def test_names() -> None:
         "standard input: the last of 3 columns has no name"
         " | name it in the header; if each line ends with a delimiter, delete those"
     )
+
+
+def test_a_title_above_the_header() -> None:
+    hint = "if 'Sales' is a title above the header, delete that line; else name every column in the header"
+    assert text_refusal("Sales,,\na,b,c\n1,2,3\n") == f"standard input: column 2 has no name | {hint}"
+    assert text_refusal("Sales,,c\n1,2,3\n").endswith("| name every column in the header")
 
 
 @pytest.mark.parametrize(("line", "shown"), [("sep=;", "';'"), ("SEP=\t", "'\\t'"), ("sep=,", "','"), ("sep=:", "':'")])

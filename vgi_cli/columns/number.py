@@ -540,7 +540,7 @@ class Number(ModelledColumn):
         """What to do about the cells that are no numbers here."""
         if self.notation is None:
             return number_hint(cells, which)
-        plainly = f"write 1234.5 as in the fit, {self.notation.example}"
+        plainly = f"write it as in the fit: {self.spell(np.array([self.high]), None)[0]}"
         texts = different(cells, which)
         return plainly if len(texts) > 1 and may_be_numbers(texts) else unless_missing(cells, which, plainly)
 

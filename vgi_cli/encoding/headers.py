@@ -14,7 +14,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import SHOWN, Alarm, shortened
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
-from vgi_cli.table.csv.text import looks_like_data
+from vgi_cli.table.csv.text import SAMPLE, looks_like_data
 
 IMPORT_ID = re.compile(r'\s*\{"ImportId"')
 """How the last of three headers begins that Qualtrics writes: names, texts and ids of the questions."""
@@ -38,6 +38,17 @@ def refuse_headers(table: Table) -> None:
             "headers of Qualtrics do",
             f"delete {which}: texts and ids of the questions, which are no answers" if last else f"delete {which}",
         )
+
+
+def split_by_blanks(table: Table) -> bool:
+    """Whether the only column of a CSV file may be several with blanks between them: its cells have as many blanks as
+    its name, or all of them one more (before it the name of the row)."""
+    if table.origin.format != "csv" or len(table.names) > 1:
+        return False
+    name = table.names[0].strip()
+    texts = table.some_text(table.names[0], np.arange(min(table.N, SAMPLE))).tolist()
+    blanks = {text.count(" ") - name.count(" ") for text in texts}
+    return " " in name and blanks in ({0}, {1})
 
 
 def headless(table: Table, schema: Schema) -> list[str]:

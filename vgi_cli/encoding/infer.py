@@ -18,7 +18,7 @@ from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
 from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named, plain_number, typed
 from vgi_cli.encoding.check import BareRows, Holes
-from vgi_cli.encoding.headers import headless, refuse_headers
+from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
@@ -204,6 +204,8 @@ def _refuse_no_numbers(table: Table, schema: Schema) -> None:
         carried = isinstance(column, Carried) and column.role == "data"
         if carried and looks_written(table.column(column.name), units=True):
             hint = f"column '{column.name}' has no plain numbers: {plain_number(table.decimal)}"
+    if split_by_blanks(table):
+        hint += "; are its columns set apart by blanks? `--delimiter ' '`"
     raise InputError(f"{table.label}: no column that can be modelled", hint)
 
 

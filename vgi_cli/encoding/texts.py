@@ -14,11 +14,13 @@ import numpy as np
 from vgi_cli.columns.base import Carried, Cells, Column
 from vgi_cli.columns.datetime import doubt
 from vgi_cli.columns.levelled import MOST, MOST_NAMED, PER_NAMED, Levelled, few, sentences
+from vgi_cli.columns.notation import SHAPE
 from vgi_cli.columns.number import Number, notations_in
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.wording import (
     COMMA,
     LIMIT,
+    SHOWN,
     Alarm,
     different,
     example,
@@ -120,6 +122,10 @@ def _text(cells: Cells, alone: bool) -> str | None:
     if (line := _nearly(cells, carried, nothing)) is not None:
         return line
     if looks_written(cells, units=alone):
+        if len(units := _units(cells, wrong & ~nothing)) > 1:
+            shown = ", ".join(f"'{text}'" for text in units[:SHOWN])
+            what = f"its numbers are written with different units ({shown})"
+            return f"{carried}: {what}: write them in one, or in a column each"
         comma = "`--decimal ,` where the comma is the decimal mark; " if _commas(cells) else ""
         what = f"{first_cell(cells, wrong & ~nothing)} is no plain number ({comma}{plain_number(cells.decimal)})"
         tokens = different(cells, wrong & nothing)
@@ -128,6 +134,16 @@ def _text(cells: Cells, alone: bool) -> str | None:
     if alone and (wrong & ~nothing).any() and all(map(LIMIT.fullmatch, different(cells, wrong & ~nothing))):
         return f"{carried}: {example(cells, wrong & ~nothing)}: {number_hint(cells, wrong)}"
     return _many(cells) if alone else None
+
+
+def _units(cells: Cells, which: Bools) -> list[str]:
+    """A cell for each unit or currency with which some cells [N] are written, where all of them are numbers so."""
+    found: dict[str, str] = {}
+    for text in different(cells, which):
+        if (shape := SHAPE.fullmatch(text)) is None:
+            return []
+        found.setdefault((shape["prefix"] or shape["suffix"] or "").strip().casefold(), text)
+    return [text for unit, text in found.items() if unit]
 
 
 def _nearly(cells: Cells, carried: str, nothing: Bools) -> str | None:

@@ -137,6 +137,11 @@ def _ragged_hint(width: int, counts: Ints, ends_empty: bool, delimiter: str) -> 
     usual = int(np.bincount(counts).argmax())
     if usual == width + 1 and ends_empty:
         return f"the rows end with {delimiter!r}, the header does not: delete these, or name that column in the header"
+    if len(counts) > 1 and usual == width + 1 > 2 and (counts == usual).all():
+        return (
+            "every row has one cell more than the header: if the first cells are names of rows (R's `write.table`), name "
+            "them in the header (there: `col.names=NA`); if the first line is no header, delete it"
+        )
     if usual > width and (counts == usual).mean() >= MOSTLY:
         return f"most rows have {_cells(usual)}: are there lines above the header? Delete them"
     return f"every row needs {_cells(width)}; a cell that holds {delimiter!r} must be in quotes"
@@ -214,7 +219,10 @@ def check_names(names: Sequence[str], label: str) -> None:
     """Refuse empty names (but of the first column, a row index) and duplicate ones."""
     for i, name in enumerate(names):
         if not name.strip() and (i > 0 or len(names) == 1):
-            raise InputError(f"{label}: column {i + 1} has no name", "name every column in the header")
+            title = len(names) > 1 and sum(bool(name.strip()) for name in names) == 1
+            above = f"if '{names[0]}' is a title above the header, delete that line; else "
+            hint = above * title + "name every column in the header"
+            raise InputError(f"{label}: column {i + 1} has no name", hint)
     seen: dict[str, int] = {}
     for i, name in enumerate(names):
         if name in seen:
