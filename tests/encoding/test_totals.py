@@ -43,6 +43,17 @@ def test_a_line_of_totals_is_said_by_its_sums() -> None:
     assert said(made) == []
 
 
+def test_sums_of_the_observed_cells_alone_are_totals_too() -> None:
+    made = frame()
+    made.loc[::7, "a"] = made.loc[::6, "b"] = None
+    made.loc[60] = [made["a"].sum(), made["b"].sum().round(2), "", None]
+    assert said(made) == ["row 61 (line 62) looks like a line of totals (the sums of columns 'a', 'b'): delete it"]
+    made.loc[60, "b"] *= 1.2  # what the holes may have held is not so much
+    assert said(made) != []
+    made.loc[60, "b"] *= 2
+    assert said(made) == []
+
+
 def test_several_lines_of_totals_are_said() -> None:
     made = frame()
     made.loc[60], made.loc[61] = [7.0, 8.0, "Zwischensumme", None], [9.0, 9.0, "Summe", None]

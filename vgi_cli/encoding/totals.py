@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Bools
+from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import TOTALS, named
 from vgi_cli.table.base import Table
@@ -60,16 +60,16 @@ def _sums(table: Table, schema: Schema, row: int) -> str | None:
         above = values[:row][np.isfinite(values[:row])]
         if np.isfinite(values[row]) and len(above) >= FEWEST_ROWS:
             numbers += 1
-            holes = row - len(above)  # what they hold is part of the total
-            with np.errstate(over="ignore", invalid="ignore"):
-                total, unsure = (
-                    above.sum() + holes * above.mean(),
-                    SURE * above.std() * np.sqrt(holes) if holes else 0.0,
-                )
-            if (
-                np.isfinite(unsure)
-                and abs(values[row]) > np.abs(above).max()
-                and abs(values[row] - total) <= NEAR * abs(total) + unsure
-            ):
+            if abs(values[row]) > np.abs(above).max() and _is_sum(values[row], above, row - len(above)):
                 names.append(column.name)
     return f"the sums of {named('column', names)}" if len(names) >= max(FEWEST_SUMS, SHARE * numbers) else None
+
+
+def _is_sum(value: float, above: Floats, holes: int) -> bool:
+    """Whether a value is the sum of the cells above, or that of these and what some holes among them may have held."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        observed = above.sum()
+        total = observed + holes * above.mean()
+        unsure = SURE * above.std() * np.sqrt(holes) if holes else 0.0
+        nearly = abs(value - total) <= NEAR * abs(total) + unsure
+        return bool(np.isfinite(unsure) and (nearly or abs(value - observed) <= NEAR * abs(observed)))

@@ -139,8 +139,8 @@ def _ragged_hint(width: int, counts: Ints, ends_empty: bool, delimiter: str) -> 
         return f"the rows end with {delimiter!r}, the header does not: delete these, or name that column in the header"
     if len(counts) > 1 and usual == width + 1 > 2 and (counts == usual).all():
         return (
-            "every row has one cell more than the header: if the first cells are names of rows (R's `write.table`), name "
-            "them in the header (there: `col.names=NA`); if the first line is no header, delete it"
+            "every row has one cell more than the header: if the first cells are names of rows (R's `write.table`), "
+            "name them in the header (there: `col.names=NA`); if the first line is no header, delete it"
         )
     if usual > width and (counts == usual).mean() >= MOSTLY:
         return f"most rows have {_cells(usual)}: are there lines above the header? Delete them"
