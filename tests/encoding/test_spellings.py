@@ -134,6 +134,34 @@ def test_a_line_of_totals_is_known_though_cells_are_missing() -> None:
     assert not any("totals" in line for line in infer_schema(table(x=tall[0], y=tall[1]))[1])
 
 
+@pytest.mark.parametrize(
+    ("levels", "shown"),
+    [
+        (
+            ["caf\u00e9", "cafe\u0301", "bar"],
+            "'cafe\u0301', 'caf\u00e9' (an accented letter is one character or two: NFC, NFD)",
+        ),
+        (["CAF\u00c9", "cafe\u0301", "bar"], "'CAF\u00c9', 'cafe\u0301'"),
+        (["True", "False", "1", "0"], "'0', 'False'; '1', 'True'"),
+        (["yes", "no", "1.0", "0.0"], "'0.0', 'no'; '1.0', 'yes'"),
+        (["yes", "no", "true"], "'true', 'yes'"),
+        (["caf\u00e9", "cafe", "bar"], ""),
+        (["N", "T", "F"], ""),
+        (["yes", "no", "0", "2"], ""),
+        (["yes", "no"], ""),
+    ],
+)
+def test_accents_and_truth_values_in_several_spellings(levels: list[str], shown: str) -> None:
+    lines = [line for line in notes(x=[levels[i * 7 % len(levels)] for i in range(N)]) if "several spellings" in line]
+    if shown:
+        [line] = lines
+        assert line.startswith(
+            f"column 'x' has levels that look like one in several spellings: {shown}; each is a level"
+        )
+    else:
+        assert lines == []
+
+
 class TestWordsForMissing:
     """Words that usually mean missing, in columns where they may be levels."""
 

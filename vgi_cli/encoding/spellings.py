@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
 
 from vgi_cli.columns.base import Cells, Column
-from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.boolean import truth_key
+from vgi_cli.columns.levelled import Levelled, key_of
 from vgi_cli.columns.wording import (
     COMMA,
     MOST_TOKENS,
@@ -47,6 +49,8 @@ SCALES = (
     "monday, tuesday, wednesday, thursday, friday, saturday, sunday",
 )
 """Words of scales from one end to the other; of a column any three of one scale."""
+TRUTHS = frozenset({"true", "false", "yes", "no", "0", "1"})
+"""Truth values in small letters, those of one letter aside, which may be other levels."""
 FEWEST, FEWEST_BANDS = 3, 3
 BAND = re.compile(
     r"(?P<below><|≤|<=|under |below |up to |less than )?\s*[$€£]?(?P<low>\d+(?:[.,]\d+)*)\s*[kKmM]?"
@@ -87,21 +91,36 @@ def _unanswered(cells: Cells, found: dict[str, int]) -> str:
 
 
 def spelled_alike(columns: Sequence[Column]) -> list[str]:
-    """Columns some of whose levels differ in capitals, blanks and points alone."""
+    """Columns some of whose levels differ in capitals, blanks, points and the form of accents alone, or are truth
+    values in several spellings."""
     lines = []
     for column in columns:
         if not isinstance(column, Levelled):
             continue
+        truths = all(key_of(level).casefold() in TRUTHS for level in column.levels)
         groups: dict[str, list[str]] = {}
         for level in column.levels:
-            groups.setdefault(re.sub(r"(?<=\w)[\s_.]+$|[\s._-]+(?=[^\s._-])", "", level.casefold()), []).append(level)
-        alike = [levels for key, levels in groups.items() if key and len(levels) > 1 and not key.isdigit()]
+            groups.setdefault(truth_key(level) if truths else _bare(level), []).append(level)
+        alike = [levels for key, levels in groups.items() if len(levels) > 1 and (truths or not key.isdigit()) and key]
         if alike:
-            shown = "; ".join(", ".join(f"'{level}'" for level in levels) for levels in alike[:SHOWN])
+            shown = "; ".join(_spellings(levels) for levels in alike[:SHOWN])
             more = f"; and {len(alike) - SHOWN} more" if len(alike) > SHOWN else ""
             what = f"column '{column.name}' has levels that look like one in several spellings: {shown}{more}"
             lines.append((column.name, f"{what}; each is a level of its own until the table spells them alike"))
     return folded(lines)
+
+
+def _bare(level: str) -> str:
+    """What is left of a level without the differences that are none to a person."""
+    text = unicodedata.normalize("NFC", level.casefold())
+    return re.sub(r"(?<=\w)[\s_.]+$|[\s._-]+(?=[^\s._-])", "", text)
+
+
+def _spellings(levels: Sequence[str]) -> str:
+    """Levels for a person; what looks the same is told apart by the characters of which it is made."""
+    shown = ", ".join(f"'{level}'" for level in levels)
+    forms = len({unicodedata.normalize("NFC", level) for level in levels}) < len(levels)
+    return f"{shown} (an accented letter is one character or two: NFC, NFD)" if forms else shown
 
 
 def scales_of_words(columns: Sequence[Column]) -> list[str]:
