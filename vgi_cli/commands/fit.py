@@ -357,7 +357,7 @@ def _encode(
         reporter.say(_of_weights(rows.table.weight, str(recipe.table.weight)))
     if not isinstance(recipe.val, str) or not schema.modelled:
         return rows, None
-    other = read([recipe.val], None, recipe.table)
+    other = read([recipe.val], None, recipe.table, schema)
     match(other, schema, reporter, unseen=recipe.table.unseen)
     return rows, rows_of(other, schema, recipe.seed)
 

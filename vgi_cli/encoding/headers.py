@@ -22,21 +22,16 @@ HEADERS = 2
 """First rows that may be such headers."""
 
 
-def refuse_headers(table: Table) -> None:
-    """InputError where the first rows are further headers, of an export of Qualtrics."""
-    rows = np.arange(min(HEADERS, table.N))
-    first: dict[int, str] = {}
-    for name in filter(table.textual, table.names):
-        for row, text in enumerate(table.some_text(name, rows).tolist()):
-            if text is not None and IMPORT_ID.match(text):
-                first.setdefault(row, text)
-    if first:
-        last = max(first)
-        which = " and ".join(table.where(row) for row in range(last + 1))
+def refuse_headers(table: Table, name: str) -> None:
+    """InputError where the first cells of a column are further headers, of an export of Qualtrics."""
+    texts = table.some_text(name, np.arange(min(HEADERS, table.N))).tolist() if table.textual(name) else []
+    row = next((row for row, text in enumerate(texts) if text is not None and IMPORT_ID.match(text)), None)
+    if row is not None:
+        which = " and ".join(map(table.where, range(row + 1)))
         raise InputError(
-            f"{table.label}: {table.where(last)} holds ids of questions ('{shortened(first[last].strip())}'), as the "
+            f"{table.label}: {table.where(row)} holds ids of questions ('{shortened(texts[row].strip())}'), as the "
             "headers of Qualtrics do",
-            f"delete {which}: texts and ids of the questions, which are no answers" if last else f"delete {which}",
+            f"delete {which}" + ": texts and ids of the questions, which are no answers" * (row > 0),
         )
 
 

@@ -79,7 +79,6 @@ def infer_schema(
     flags = {name: "--unbounded" if name in unbounded else "--bounds" for name, one in asked.items() if one.named}
     _check_flags(table, ids, exclude, kinds, flags)
     said = {name: parse_kind(name, text) for name, text in kinds.items()}
-    refuse_headers(table)
     columns: list[Column] = []
     requests: dict[str, tuple[Role, Request]] = {}
     refused: dict[str, InputError] = {}
@@ -93,6 +92,7 @@ def infer_schema(
             role = "id"
         kind, detail = said.get(name, (None, None))
         request = Request(kind, asked.get(name), encoding, rows, detail)
+        refuse_headers(table, name)
         try:
             column = infer_column(table.column(name), role, request)
         except InputError as error:
