@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.tensors import same_tensors
 from vgi_cli.errors import FitError, Interrupted, UsageError
 from vgi_cli.fitting import fit_rows, plateau, refits
 from vgi_cli.fitting.refits import split_bootstrap
-from vgi_cli.machine.work import TimeUp
+from vgi_cli.machine.work import TimeLimit, TimeUp
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.methods import reweighted
 from vgi_cli.methods.loop import LoopState
@@ -41,7 +42,7 @@ def frame(rows: int = 60) -> pd.DataFrame:
 
 def fit(out: Path, **options: Any) -> vgi_cli.Run:
     said = {**FLOW, **WARM, "bootstrap": 3, **options.pop("set", {})}
-    return vgi_cli.fit(frame(), model="flow", epochs=1, threads=1, out=out, set=said, **options)
+    return vgi_cli.fit(frame(), model="flow", threads=1, out=out, set=said, **{"epochs": 1, **options})
 
 
 def test_a_flow_says_what_its_refits_are_and_draws_from_them(tmp_path: Path) -> None:
@@ -104,6 +105,49 @@ def test_a_kill_in_the_refits_resumes_bit_for_bit(tmp_path: Path, monkeypatch: p
     assert len(made) == 4 and resumed.manifest["bootstrap"] == 3
     assert same_tensors(parameters(tmp_path / "run"), parameters(tmp_path / "whole"))
     assert all(a.equals(b) for a, b in zip(whole.impute(m=1), resumed.impute(m=1), strict=True))
+
+
+def test_held_out_rows_that_ended_the_fit_do_not_end_its_refits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was made of the refits of a fit with --val is not made again, nor lost to a time limit."""
+    made: list[int] = []
+    draw = reweighted.exponential_weights
+
+    def ended(stop: int) -> Callable[[int, torch.Generator], torch.Tensor]:
+        def weights(m: int, generator: torch.Generator) -> torch.Tensor:
+            made.append(m)
+            if len(made) == stop:
+                raise Interrupted("stopped by SIGTERM", 143)
+            return draw(m, generator)
+
+        return weights
+
+    monkeypatch.setattr(refits, "CHECKPOINT_SECONDS", 0.0)
+    said = {"bootstrap": 4, "patience": 1, "optim.schedule": "constant", "optim.lr": 50.0}
+    monkeypatch.setattr(refits, "exponential_weights", ended(3))
+    with pytest.raises(Interrupted, match="in the bootstrap refits; the fit is saved in"):
+        fit(tmp_path / "run", set=said, val=0.2, epochs=8)
+    run = vgi_cli.load(tmp_path / "run")
+    assert run.manifest["stopped_by"] == "early_stopping" and run.manifest["epochs"] < 8
+    assert len(split_bootstrap(parameters(run.path))[1]) == 2
+
+    with monkeypatch.context() as now:
+
+        def late(*args: Any) -> refits.Refitted:
+            now.setattr(TimeLimit, "over", lambda self: True)
+            return refits.refit(*args)
+
+        now.setattr(fit_rows, "refit", late)
+        done = vgi_cli.fit(frame(), out=tmp_path / "run", resume=True, time_limit="1h")
+    assert done.manifest["bootstrap"] == 2 and done.manifest["stopped_by"] == "early_stopping"
+    assert len(split_bootstrap(parameters(run.path))[1]) == 2 and len(made) == 3
+    monkeypatch.setattr(refits, "exponential_weights", ended(0))
+    again = vgi_cli.fit(frame(), out=tmp_path / "run", resume=True)  # what the limit left out
+    assert again.manifest["bootstrap"] == 4 and len(made) == 5
+    monkeypatch.setattr(refits, "exponential_weights", draw)
+    whole = fit(tmp_path / "whole", set=said, val=0.2, epochs=8)
+    assert same_tensors(parameters(run.path), parameters(whole.path))
 
 
 def early(out: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> vgi_cli.Run:

@@ -151,7 +151,7 @@ class Drive:
         saving = 0.0
         self._epoch_began = started if self.steps == 0 else None
         self.run.start_metrics()
-        outcome = "early_stopping" if self._exhausted() else self._limit_reached(started, saving)
+        outcome = "early_stopping" if self.exhausted else self._limit_reached(started, saving)
         outcome, _ = self._turn(outcome, False)
         late = asked = False
         stages = self.reporter.stage(TRAINING, until=self.deadline)
@@ -184,7 +184,7 @@ class Drive:
                     ahead, asked = 0.0 if asked else now - begun, False  # who asks on the way needs no room ahead
                     if isinstance(event, EpochEnd):
                         self._log(event, now - started)
-                        if self._exhausted():
+                        if self.exhausted:
                             outcome = "early_stopping"
                     self._tell(stage, started, now)
                     outcome = outcome or self._limit_reached(time.monotonic(), saving + ahead)
@@ -330,7 +330,9 @@ class Drive:
         """Whether the time for the fit is over."""
         return self.deadline is not None and time.monotonic() >= self.deadline
 
-    def _exhausted(self) -> bool:
+    @property
+    def exhausted(self) -> bool:
+        """Whether the score of held-out rows has not risen for as long as patience lasts."""
         return self.validator is not None and self.bad >= self.patience
 
     def _checkpoint(self, seconds: float, outcome: str | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -499,7 +500,10 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
             why = str(error).splitlines()[-1].strip()
             raise RunError(f"run '{run.name}' is damaged: its state does not fit its recipe ({why})", HINT) from None
         work.ranks.any(False)  # all have read the run: from here on rank 0 writes
-    if before in DONE and (state.epoch >= state.epochs or (isinstance(state, EmState) and state.converged)):
+    over = state.epoch >= state.epochs or (isinstance(state, EmState) and state.converged) or drive.exhausted
+    if before == "stop_after":
+        over = over or drive.steps >= (recipe.stop_after or math.inf)
+    if before in DONE and over:  # no step is left: what was kept of the refits stays
         outcome = Outcome(before, state.epoch, drive.steps)
     else:
         outcome = drive.go()

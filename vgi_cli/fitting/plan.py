@@ -10,6 +10,7 @@ import torch
 from vgi_cli.errors import UsageError
 from vgi_cli.machine.device import resolve_device
 from vgi_cli.maths.noise import hash64
+from vgi_cli.reporting import POSTERIOR, REFITS, TREES
 from vgi_cli.runs.files import COMMITTED, PREVIOUS
 from vgi_cli.runs.folder import RunFolder, vacant
 from vgi_cli.runs.manifest import MANIFEST
@@ -67,10 +68,15 @@ def find_run(out: Path | None) -> RunFolder | None:
 
 
 def finished(run: RunFolder, settings: Settings) -> bool:
-    """Whether nothing is left to do: the fit came to its end and `--epochs` does not go further."""
-    if not run.finished or run.record.stopped_by not in DONE:
+    """Whether nothing is left to do: the fit and its refits came to their end and `--epochs` does not go further."""
+    if not run.finished or run.record.stopped_by not in DONE or _refits_left(run):
         return False
     return "epochs" not in settings or settings["epochs"].value <= (run.record.epochs_planned or 0)
+
+
+def _refits_left(run: RunFolder) -> bool:
+    """Whether a time limit ended the refits of a run, or the trees that are learnt from them."""
+    return not {REFITS, POSTERIOR, TREES}.isdisjoint(run.record.time_limit.get("ended_early", ()))
 
 
 def merge(run: RunFolder, settings: Settings) -> Recipe:
@@ -84,6 +90,8 @@ def merge(run: RunFolder, settings: Settings) -> Recipe:
         changes |= {"stop_after": requested.get("stop_after"), "bootstrap": requested.get("bootstrap", "auto")}
         without = run.record.time_limit.get("epochs_without")
         changes |= {} if without is None else {"epochs": without}
+    if _refits_left(run):
+        changes |= {key: requested.get(key, "auto") for key in ("bootstrap", "trees")}
     for key, setting in settings.items():
         value, where = setting
         before = recipe.value(key)
