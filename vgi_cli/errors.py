@@ -90,8 +90,9 @@ class FailIfMissed(VgiError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Stopped by a signal after saving (exit code 130 for SIGINT, 143 for SIGTERM). As with any KeyboardInterrupt,
-    `except Exception` does not catch it: neither a loop over fits nor a compiler goes on as if a step had failed."""
+    """Stopped by a signal after saving (exit code 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP). As with any
+    KeyboardInterrupt, `except Exception` does not catch it: neither a loop over fits nor a compiler goes on as if a
+    step had failed."""
 
     def __init__(self, message: str, exit_code: int, hint: str | None = None) -> None:
         super().__init__(message)

@@ -385,6 +385,7 @@ def test_finetune_makes_a_complete_run(vgi: Vgi, data: Path) -> None:
     tuned, first = RunFolder.open(Path("run1")), RunFolder.open(Path("run"))
     again = vgi("fit", "--resume", "--out", "run1")
     assert again.code == 2 and again.error == "--resume: 'run1' was made by `vgi finetune`, only fits are resumed"
+    assert again.hint == "make it anew: the command that made it again, with --force"
     assert "not comparable" in tuned.manifest["finetuned_objective"]["note"]
     (said,) = json.loads(vgi("report", "run1", "--json").out)["runs"]
     (verdict,) = (one for one in said["verdicts"] if one["about"] == "training")
@@ -515,6 +516,30 @@ def test_a_signal_saves_and_resuming_equals_not_stopping(vgi: Vgi, data: Path, m
     assert vgi("fit", "--resume", "--out", "cut").code == 0
     first, second = RunFolder.open(Path("whole")), RunFolder.open(Path("cut"))
     assert all(same_tensors(first.tensors(stem), second.tensors(stem)) for stem in first.parts())
+
+
+def test_a_signal_ends_fine_tuning_and_says_how_to_make_it_anew(
+    vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert vgi("fit", "data.csv", *TINY_VGI, "--out", "run").code == 0
+    log = Drive._log
+
+    def signalled(drive: Drive, *arguments: Any) -> None:
+        log(drive, *arguments)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    words = ["finetune", "--checkpoint", "run", "data.csv", "--epochs", "3", "--out", "tuned"]
+    with monkeypatch.context() as patched:
+        patched.setattr(Drive, "_log", signalled)
+        done = vgi(*words)
+    assert (done.code, done.out) == (129, "")
+    assert done.error == "stopped after epoch 1, saved in tuned, by SIGHUP"
+    assert done.hint == "fine-tuning does not go on: the command that made it again, with --force"
+    used = vgi("impute", "--checkpoint", "tuned", "--m", "1")
+    assert used.code == 0 and "model is that of epoch 1 (make it anew: the command that made it again, with" in used.err
+    again = vgi(*words)
+    assert (again.code, again.hint) == (2, "--force replaces it")
+    assert vgi(*words, "--force").code == 0 and RunFolder.open(Path("tuned")).finished
 
 
 def test_a_signal_in_the_bootstrap_refits_says_what_is_saved(

@@ -12,7 +12,7 @@ from vgi_cli.errors import Interrupted
 from vgi_cli.machine.work import watch_signals
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_stops_at_once_where_nothing_is_lost(number: int, code: int) -> None:
     before = signal.getsignal(number)
     with pytest.raises(Interrupted, match=f"stopped by {signal.Signals(number).name}") as caught, watch_signals():
@@ -75,3 +75,15 @@ def test_other_threads_leave_the_handlers_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [(before, None)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_what_is_ignored_stays_ignored(number: int) -> None:
+    """By `nohup`, and Ctrl-C of what a script put into the background."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with watch_signals() as stop:
+            os.kill(os.getpid(), number)
+        assert stop.signal is None and signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)

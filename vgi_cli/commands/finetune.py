@@ -14,7 +14,7 @@ from vgi_cli.commands.impute import compute_on, fitted_or_new, seed_of, table_se
 from vgi_cli.commands.requests import FinetuneRequest
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
-from vgi_cli.errors import UsageError
+from vgi_cli.errors import Interrupted, UsageError
 from vgi_cli.fitting.averaged import schema_file
 from vgi_cli.fitting.averaging import other_transforms
 from vgi_cli.fitting.choosing import adapting_config
@@ -34,6 +34,7 @@ from vgi_cli.reporting import READING, SAVING, TRAINING, Reporter
 from vgi_cli.runs.folder import Claim, RunFolder, check_free, claim
 from vgi_cli.runs.lock import sole_writer
 from vgi_cli.runs.manifest import new_manifest
+from vgi_cli.runs.store import ANEW
 from vgi_cli.table.base import Table
 
 
@@ -46,7 +47,7 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
     """
     table, out, started = request.table, request.folder, request.started
     with watch_signals() as stop:
-        check_free(out, request.force)
+        check_free(out, request.force, resumes=False)
         fitted = load(request.open(verify=True), reporter)
         fitted.say_unused_plugins(reporter)
         exact = fitted.conditionals is None and fitted.marginal
@@ -97,7 +98,11 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
                     constant=chain_context(rows.keys, state.chains.missing, fitted.held["start"]),
                 )
                 with told(run, request.tensorboard):
-                    outcome = drive.go()
+                    try:
+                        outcome = drive.go()
+                    except Interrupted as error:
+                        hint = f"fine-tuning does not go on: {ANEW}"
+                        raise Interrupted(error.message, error.exit_code, hint) from None
                 if outcome.stopped_by == "time_limit" and outcome.epochs == 0:
                     claimed.rollback()
                     what = f"{limit.words()} was over before the first epoch had ended"

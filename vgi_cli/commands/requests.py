@@ -246,7 +246,7 @@ class FinetuneRequest(RunRequest):
         """Fine-tune and return the new run folder."""
         tensorboard.require(self.tensorboard)
         with plugged(self.plugins):
-            check_free(self.folder, self.force)
+            check_free(self.folder, self.force, resumes=False)
             self.open()
             self.require_tables()
             from vgi_cli.commands.finetune import finetune

@@ -30,7 +30,7 @@ from vgi_cli.registry import plugins
 from vgi_cli.registry.names import KINDS
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import RunFolder
-from vgi_cli.runs.store import RECIPE, SCHEMA, RunStore
+from vgi_cli.runs.store import ANEW, RECIPE, SCHEMA, RunStore
 from vgi_cli.settings.recipe import Recipe
 from vgi_cli.table.base import Table
 
@@ -160,8 +160,8 @@ def load(run: RunStore, reporter: Reporter) -> FittedTable:
     if latest is not run:
         return load(latest, reporter)
     if not run.finished:
-        goes_on = f"vgi fit --resume --out {run.name} goes on"
-        reporter.say(f"{run.name} is not finished: its model is that of epoch {run.record.epochs} ({goes_on})")
+        on = f"make it anew: {ANEW}" if run.resumed_by is None else f"{run.resumed_by} goes on"
+        reporter.say(f"{run.name} is not finished: its model is that of epoch {run.record.epochs} ({on})")
     return fitted
 
 

@@ -14,6 +14,7 @@ from vgi_cli.reporting import POSTERIOR, REFITS, TREES
 from vgi_cli.runs.files import COMMITTED, PREVIOUS
 from vgi_cli.runs.folder import RunFolder, vacant
 from vgi_cli.runs.manifest import MANIFEST
+from vgi_cli.runs.store import ANEW
 from vgi_cli.settings import components
 from vgi_cli.settings.gather import parse_duration, require_data
 from vgi_cli.settings.problems import Problem, Settings, origin, raise_problems
@@ -62,7 +63,7 @@ def find_run(out: Path | None) -> RunFolder | None:
     if run.record.command != "fit":
         raise UsageError(
             f"--resume: '{out}' was made by `vgi {run.record.command}`, only fits are resumed",
-            "run that command again",
+            f"make it anew: {ANEW}",
         )
     return run
 

@@ -1,7 +1,7 @@
 """What a long piece of work is given beside its inputs: who is told of it, how long it may take, what may stop it.
 
-The time limit (`--time-limit`) is that of the whole command. SIGINT and SIGTERM act at once where nothing would be
-lost, and between whole steps while a fit runs.
+The time limit (`--time-limit`) is that of the whole command. SIGINT, SIGTERM and SIGHUP act at once where nothing would
+be lost, and between whole steps while a fit runs.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def giving_up(over: Callable[[], bool], tell: Callable[[float], None] | None = N
     return progress
 
 
-WATCHED = (signal.SIGINT, signal.SIGTERM)
+WATCHED = tuple(signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in signal.Signals.__members__)
+"""Ctrl-C, what a scheduler sends, and what a closed terminal does."""
 
 
 class Stop:
@@ -138,7 +139,7 @@ class Stop:
         raise self.interrupted("stopped", number)
 
     def interrupted(self, message: str, number: int | None = None, hint: str | None = None) -> Interrupted:
-        """The exception for a signal: exit code 130 (SIGINT) or 143 (SIGTERM)."""
+        """The exception for a signal: exit code 128 and its number: 130 (SIGINT), 143 (SIGTERM), 129 (SIGHUP)."""
         number = self.signal if number is None else number
         assert number is not None
         return Interrupted(f"{message} by {signal.Signals(number).name}", 128 + number, hint)
@@ -146,12 +147,14 @@ class Stop:
 
 @contextmanager
 def watch_signals() -> Iterator[Stop]:
-    """Handle the signals of this program while a command runs; other threads than the main one cannot."""
+    """Handle the signals of this program while a command runs, but for those that whoever started it has set to be
+    ignored (`nohup`; Ctrl-C, of what a script put into the background); other threads than the main one cannot."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.signal(number, stop.handle) for number in WATCHED}
+    taken = [number for number in WATCHED if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop.handle) for number in taken}
     try:
         yield stop
     finally:

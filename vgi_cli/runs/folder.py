@@ -146,8 +146,8 @@ def _place_aside(out: Path) -> Path:
     return next(one for one in itertools.chain([path], numbered) if not one.exists())
 
 
-def check_free(out: Path | None, force: bool) -> None:
-    """Refuse an `--out` that exists (nothing is created here)."""
+def check_free(out: Path | None, force: bool, *, resumes: bool = True) -> None:
+    """Refuse an `--out` that exists (nothing is created here). `resumes`: whether the command can go on with a run."""
     if out is None or not out.exists():
         return
     if not out.is_dir():
@@ -158,7 +158,7 @@ def check_free(out: Path | None, force: bool) -> None:
     if not force and not run:
         raise UsageError(f"--out: '{out}' exists and is not a run", "choose a new name")
     if not force:
-        raise UsageError(f"--out: '{out}' exists", "--force replaces it, --resume continues it")
+        raise UsageError(f"--out: '{out}' exists", "--force replaces it" + ", --resume continues it" * resumes)
     if out.name in ("", ".."):  # it would be moved away under the command's feet
         raise UsageError(f"--out: '{out}' has no name here, so --force does not replace it", "call it by its name")
     if not run:

@@ -26,6 +26,8 @@ CHAINS = "chains"
 """Tensors of no checkpoint: what is measured of imputing chains after the end of a fit."""
 ENCODED = "encoded"
 """Tensors that may be removed: the encoded rows of a table in files, which --keep-encoded keeps for --resume."""
+ANEW = "the command that made it again, with --force"
+"""How a fine-tuned run comes to its end."""
 
 
 class RunStore(ABC):
@@ -109,12 +111,17 @@ class RunStore(ABC):
     def fitted(self) -> bool:
         """Whether a checkpoint with a model has been kept."""
 
+    @property
+    def resumed_by(self) -> str | None:
+        """The command that goes on with the run; None: none does, and the one that made it has to be given again."""
+        return f"vgi fit --resume --out {self.name}" if self.manifest.get("command", "fit") == "fit" else None
+
     def require_model(self) -> None:
         """RunError while there is no model yet."""
         if not self.fitted:
-            raise RunError(
-                f"run '{self.name}' holds no model yet", f"continue it with: vgi fit --resume --out {self.name}"
-            )
+            on = self.resumed_by
+            hint = f"make it anew: {ANEW}" if on is None else f"continue it with: {on}"
+            raise RunError(f"run '{self.name}' holds no model yet", hint)
 
     def recipe(self) -> Recipe:
         """The resolved recipe. RunError where the run's is none."""
