@@ -21,7 +21,8 @@ from vgi_cli.maths.truncated import log_mass, truncated_mixture, truncated_norma
 from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, NumbersGiven
 
 SWEEPS = 5
-"""Gibbs sweeps from cells that are spread evenly: more change nothing on scales of five points."""
+"""Gibbs sweeps from cells that are spread evenly: more change nothing on scales of five points. Where levels are missing
+that shift numbers by much more than these vary beside them, and cells are two standard deviations wide, these are few."""
 ROWS = 512
 """Rows of a table at a time: bounds the memory of their laws."""
 
@@ -31,7 +32,8 @@ def redrawn(
     model: GaussianFamily, x: Tensor, missing: Tensor, rounding: Rounding, noise: KeyedNoise, sweeps: int = SWEEPS
 ) -> Tensor:
     """Rows x [R, D] with their observed rounded cells drawn anew from p(cells of the row, as they are rounded) by Gibbs
-    sweeps over these and the holes, in float64; missing [R, D] cells are left as they are.
+    sweeps over these, the numbers that are missing and the levels that shift these, in float64; missing [R, D] cells
+    are left as they are.
 
     noise  of one draw
     """
@@ -40,7 +42,12 @@ def redrawn(
     columns = {j for j in range(x.shape[1]) if j in bounds or bool(missing[:, j].any())}
     state = model.conditional(x, missing).sample(noise.at("rounding"))[0].to(torch.float64)
     given = model.given_levels(state, missing)
+    levels = torch.zeros_like(missing)
+    levels[:, list(model.shifting)] = missing[:, list(model.shifting)]
     for sweep in range(sweeps):
+        if bool(levels.any()):  # else cells keep to the levels that were drawn when they were spread evenly
+            state = model.conditional(state, levels).sample(noise.at(f"rounding/{sweep}/levels"))[0]
+            given = model.given_levels(state, missing)
         u = noise.at(f"rounding/{sweep}").uniform()[0]
         choice = noise.at(f"rounding/{sweep}/component").uniform()[0]
         _sweep(given, state, missing, bounds, columns, u, choice[:, 0])
