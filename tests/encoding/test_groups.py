@@ -69,6 +69,29 @@ def test_texts_whose_groups_are_alike_are_said_with_the_column() -> None:
     assert many.endswith("; a table with one row for each group and its cells side by side keeps it")
 
 
+def test_measurements_in_texts_name_no_groups() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=300)
+    y = z + rng.normal(size=300)
+    number = [round(120 + 10 * x) for x in z]
+    for cells in (
+        [f"{x}/{round(80 + 6 * a)}" for x, a in zip(number, z, strict=True)],
+        [f"PT{x}M" for x in number],
+        [f"{sign}{x}" for x, sign in zip(number, rng.choice(["$", "€"], 300), strict=True)],
+        [f"{x} {unit}" for x, unit in zip(number, rng.choice(["g", "kg"], 300), strict=True)],
+        [chr(0x661) + "".join(chr(0x660 + int(digit)) for digit in str(x)) for x in number],
+    ):
+        of = table(cell=cells, y=y)
+        schema, _ = infer_schema(of, kinds={"cell": "carry"})
+        assert not repeated(Ranked(of, schema)), cells[0]
+    for cells in ([f"s{x}" for x in number], [f"0{x}" for x in number], [f"{x}{'ABCD'[x % 4]}" for x in number]):
+        of = table(cell=cells, y=y)
+        schema, _ = infer_schema(of, kinds={"cell": "carry"})
+        assert "are alike in 'y'" in repeated(Ranked(of, schema))[0]
+    group, y = clinics(60, 5, 0.4)
+    assert "names 60 groups" in said_of(table(room=[f"{i // 9 + 1}/{i % 9 + 1}" for i in group], y=y))[0]
+
+
 @pytest.mark.parametrize(("groups", "rows"), [(30, 10), (80, 4), (250, 4)])
 def test_numbers_that_work_like_names_are_said(groups: int, rows: int) -> None:
     group, y = clinics(groups, rows, 0.45)

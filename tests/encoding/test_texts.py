@@ -171,3 +171,19 @@ def test_detection_limits_are_not_called_missing(tmp_path: Path, cell: str, limi
     both = ["?" if i % 9 == 1 else cell if i % 4 == 0 else f"{i}.25" for i in range(N)]
     [line] = notes(table(tmp_path, x=both))
     assert line.endswith(hint + "; '?': `--na-values '?'` if that means missing")
+
+
+@pytest.mark.parametrize("cell", ["{}/80", "{} x 20", "{}.5;-7.25", "{}±3", "{}|4"])
+def test_two_numbers_in_a_cell_are_said(tmp_path: Path, cell: str) -> None:
+    path = save(tmp_path, "two.csv", "x\ty\n" + "".join(f"{cell.format(100 + i)}\t{i % 7}\n" for i in range(N)))
+    first = cell.format(100)
+    assert notes(read_table([str(path)], delimiter="\t"))[-1] == (
+        f"column 'x' is carried as text, not modelled: its cells hold two numbers, '{first}' in row 1 (line 2): write "
+        "them into two columns, if they are quantities"
+    )
+
+
+@pytest.mark.parametrize("cell", ["{}/0{}", "{}-{}", "{}/a{}", "{}/{}/1"])
+def test_other_texts_are_not_two_numbers(tmp_path: Path, cell: str) -> None:
+    path = save(tmp_path, "two.csv", "x\ty\n" + "".join(f"{cell.format(100 + i, i)}\t{i % 7}\n" for i in range(N)))
+    assert not any("two numbers" in line for line in notes(read_table([str(path)], delimiter="\t")))

@@ -44,6 +44,17 @@ LONGEST = 60
 """Characters of a number at most."""
 FEWEST = 5
 """Fewest numbers with three digits after their mark that, beside smaller ones without it, have thousands apart."""
+QUANTITIES = 0.9
+"""From this share of measurements on, texts are no names."""
+MOST_UNITS = 3
+"""Words that texts have as units at most; of several, one has two letters or more (`3A` and `3B` are classes)."""
+PERIOD = re.compile(r"P(?:\d+[YMWD])*(?:T(?:\d+(?:[.,]\d+)?[HMS])+)?")
+"""A duration as ISO 8601 writes it: `PT40M`."""
+PADDED = re.compile(r"(?:^|[^\d.,:'])0\d")
+"""Leading zeros, which numbers of things have, and quantities have not."""
+WORDS = re.compile(r"[^\W\d_]+")
+PAIR = re.compile(r"[+-]?\d+(?:\.\d+)? ?(?P<mark>[/x×±;,|]) ?[+-]?\d+(?:\.\d+)?")
+"""Two numbers in one cell: `120/80`, `20 x 30`, `52.1, 13.4`."""
 EXAMPLE = "1234.5"
 FORMS = "'1,234.5' where commas set thousands apart, '1.234,5 kg' where points do and a unit follows"
 
@@ -196,6 +207,23 @@ def readings(texts: Sequence[str], decimal: str) -> list[Notation]:
 def may_be_numbers(texts: Iterable[str]) -> bool:
     """Whether each of some texts has the shape of a number, whatever its marks mean."""
     return all(_shape(text) is not None for text in texts)
+
+
+def quantities(texts: Sequence[str]) -> bool:
+    """Whether nearly all of some different texts are made of digits, signs and units, as measurements are (`120/80`,
+    `PT40M`, `€ 53`, `70+`), and names are not (`s12`, `012`, `3A` beside `3B`)."""
+    short = [text.strip() for text in texts if len(text) <= LONGEST]
+    able = [text for text in short if PERIOD.fullmatch(text) or SHAPE.match(text.lstrip("<>≤≥~≈=± "))]
+    if len(able) < QUANTITIES * len(texts) or any(map(PADDED.search, able)):
+        return False
+    words = {word for text in able for word in WORDS.findall(text)}
+    return len(words) <= MOST_UNITS and (len(words) <= 1 or max(map(len, words)) > 1)
+
+
+def pairs(texts: Sequence[str]) -> bool:
+    """Whether each of some texts is two numbers, with the same mark between."""
+    found = [PAIR.fullmatch(text) for text in texts]
+    return len({one and one["mark"] for one in found}) == 1 and None not in found and not any(map(PADDED.search, texts))
 
 
 def _fits(bodies: Sequence[str], decimal: str) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from vgi_cli.columns.base import Carried
 from vgi_cli.columns.levelled import MOST_NAMED, Levelled
+from vgi_cli.columns.notation import quantities
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
@@ -197,7 +198,8 @@ class Ranked:
 
 
 def _carried(ranked: Ranked) -> Iterator[tuple[str, str]]:
-    """Texts that are carried and name groups of rows that are alike, or of nearly one size."""
+    """Texts that are carried and name groups of rows that are alike, or of nearly one size; measurements name none,
+    but where their rows follow each other (the room of each patient: `3/12`)."""
     table = ranked.table
     for column in ranked.schema.columns:
         if not isinstance(column, Carried) or column.role != "data" or column.name not in table.names:
@@ -207,10 +209,14 @@ def _carried(ranked: Ranked) -> Iterator[tuple[str, str]]:
             continue
         places = cells.distinct.places.astype(np.int64)
         counts = np.bincount(places[places >= 0])
-        counts = counts[counts > 0]
+        held = np.flatnonzero(counts)
+        counts = counts[held]
         if len(counts) < FEWEST_ROWS or SO_MANY * len(counts) > counts.sum():
             continue
         even = counts.std() <= UNEVEN * counts.mean()
+        apart = not even or _blocks(places) > len(counts)
+        if apart and quantities([cells.distinct.texts[i] for i in held[:LOOKED_AT].tolist()]):
+            continue
         found = alike(ranked, column.name, places, _chance(places, counts))
         if found is None and not (even and counts.mean() >= SO_ALIKE):
             continue
@@ -253,8 +259,12 @@ def _chance(places: Places, counts: Places) -> float:
     """How little probable likeness by chance must be, for groups of rows places [N] of such sizes."""
     if counts.std() > UNEVEN * counts.mean():
         return CHANCE
-    blocks = 1 + np.count_nonzero(np.diff(places))
-    return CHANCE_BLOCKS if counts.std() == 0 and blocks == len(counts) else CHANCE_EVEN
+    return CHANCE_BLOCKS if counts.std() == 0 and _blocks(places) == len(counts) else CHANCE_EVEN
+
+
+def _blocks(places: Places) -> int:
+    """In how many runs of rows of one group the rows stand."""
+    return 1 + int(np.count_nonzero(np.diff(places)))
 
 
 def _likeness(found: Alike) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from vgi_cli.columns.base import Carried, Cells, Column
 from vgi_cli.columns.datetime import doubt
 from vgi_cli.columns.levelled import MOST, MOST_NAMED, PER_NAMED, Levelled, few, sentences
-from vgi_cli.columns.notation import SHAPE
+from vgi_cli.columns.notation import SHAPE, pairs
 from vgi_cli.columns.number import Number, notations_in
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.wording import (
@@ -133,6 +133,9 @@ def _text(cells: Cells, alone: bool) -> str | None:
         return f"{carried}: {what}{which}"
     if alone and (wrong & ~nothing).any() and all(map(LIMIT.fullmatch, different(cells, wrong & ~nothing))):
         return f"{carried}: {example(cells, wrong & ~nothing)}: {number_hint(cells, wrong)}"
+    if alone and pairs(different(cells, observed & ~nothing)):
+        what = f"its cells hold two numbers, {first_cell(cells, observed & ~nothing)}"
+        return f"{carried}: {what}: write them into two columns, if they are quantities"
     return _many(cells) if alone else None
 
 
