@@ -83,6 +83,8 @@ def test_what_is_written_reads_back(notation: Notation, value: object) -> None:
         (["180cm", "175 cm", "169 cm"], ["180", "175", "169"]),
         (["$1,234", "$2,500"], ["1234", "2500"]),  # money has no three decimals
         (["1.234 €", "500 €"], ["1234", "500"]),
+        (["18\u00a0805", "20\u00a0100"], ["18805", "20100"]),  # a blank at which no line is broken: hardly a code
+        (["118\u202f805", "120\u202f100"], ["118805", "120100"]),
         (["1.234 kg", "0.500 kg"], ["1.234", "0.500"]),
         (["1.234 kg", "5.125 kg"], ["1.234", "5.125"]),  # a point is a decimal point, unless more says otherwise
         (["1,234", "987", "1,001", "2,002", "3,003", "4,004", "5,005"], ["1234", "987", "1001"]),
@@ -103,6 +105,8 @@ def test_what_cells_are_worth(cells: list[str], found: list[str]) -> None:
         ["$5", "€5"],
         ["(5", "6"],
         ["732 829 320", "552 100 554"],  # codes of one length
+        ["732\u00a0829\u00a0320", "552\u00a0100\u00a0554"],
+        ["18 805", "20 100"],
         ["1,3", "2,5"],  # choices
         ["18-24", "25-34"],
         ["1:30", "2:45"],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.table.helpers import save
-from vgi_cli.columns.wording import Alarm, folded, is_written
+from vgi_cli.columns.wording import Alarm, folded, is_written, kind_flag
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
@@ -187,3 +187,21 @@ def test_two_numbers_in_a_cell_are_said(tmp_path: Path, cell: str) -> None:
 def test_other_texts_are_not_two_numbers(tmp_path: Path, cell: str) -> None:
     path = save(tmp_path, "two.csv", "x\ty\n" + "".join(f"{cell.format(100 + i, i)}\t{i % 7}\n" for i in range(N)))
     assert not any("two numbers" in line for line in notes(read_table([str(path)], delimiter="\t")))
+
+
+@pytest.mark.parametrize("mark", [" ", "'"])
+def test_the_flag_that_reads_numbers_which_may_be_codes_is_said(tmp_path: Path, mark: str) -> None:
+    of = table(tmp_path, x=[f"{12 + i}{mark}{800 + 3 * i}" for i in range(N)])
+    [line] = notes(of)
+    flag = kind_flag("x", f"numeric:1{mark}234.5")
+    assert line == (
+        f"column 'x' is carried as text, not modelled: '12{mark}800' in row 1 (line 2) may be a number or a code: "
+        f"`{flag}` if it is 12800"
+    )
+    said = notes(of, kinds={"x": f"numeric:1{mark}234.5"})
+    assert said == [f"column 'x' is read as numbers: '51{mark}917' is 51917"]
+
+
+def test_lakhs_are_no_text_of_many_levels(tmp_path: Path) -> None:
+    [line] = notes(table(tmp_path, x=[f"1,{45 + i},000" for i in range(N)]))
+    assert "'1,45,000' in row 1 (line 2) is no plain number (write 1234.5, without commas, blanks or units)" in line

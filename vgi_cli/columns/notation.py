@@ -55,6 +55,8 @@ PADDED = re.compile(r"(?:^|[^\d.,:'])0\d")
 WORDS = re.compile(r"[^\W\d_]+")
 PAIR = re.compile(r"[+-]?\d+(?:\.\d+)? ?(?P<mark>[/x×±;,|]) ?[+-]?\d+(?:\.\d+)?")
 """Two numbers in one cell: `120/80`, `20 x 30`, `52.1, 13.4`."""
+SHORT = 6
+"""Digits of a code in whole groups are more than that."""
 EXAMPLE = "1234.5"
 FORMS = "'1,234.5' where commas set thousands apart, '1.234,5 kg' where points do and a unit follows"
 
@@ -186,9 +188,10 @@ def notation_of(example: str) -> Notation | None:
     return Notation(shape.prefix, shape.suffix, found[1], found[2], *shape.sign)
 
 
-def readings(texts: Sequence[str], decimal: str) -> list[Notation]:
+def readings(texts: Sequence[str], decimal: str, *, codes: bool = False) -> list[Notation]:
     """The notations in which different texts, not all of them plain numbers, are numbers: none where some are not, two
-    where they can be read in two ways. `decimal`: the mark before the decimals of the table."""
+    where they can be read in two ways. `decimal`: the mark before the decimals of the table; `codes`: whether texts
+    that may as well be codes are read too."""
     shapes = [_shape(text) for text in texts]
     known = [shape for shape in shapes if shape is not None]
     around = {(shape.prefix.strip(), shape.suffix.strip()) for shape in known}
@@ -199,7 +202,8 @@ def readings(texts: Sequence[str], decimal: str) -> list[Notation]:
     fits = _fits(bodies, decimal)
     if len(fits) > 1:
         fits = _likelier(bodies, fits, decimal, money=prefix in MONEY or suffix in MONEY)
-    if len(fits) == 1 and not prefix and not suffix and not _numbers_alone(bodies, *fits[0], decimal):
+    alone = len(fits) == 1 and not prefix and not suffix and not codes
+    if alone and not _numbers_alone(bodies, *fits[0], decimal):
         return []
     return [Notation(prefix, suffix, thousands, point)._as_in(known) for thousands, point in fits]
 
@@ -242,9 +246,12 @@ def _fits(bodies: Sequence[str], decimal: str) -> list[tuple[str, str]]:
 
 def _numbers_alone(bodies: Sequence[str], thousands: str, point: str, decimal: str) -> bool:
     """Whether digits with nothing around them are numbers: codes in groups of three (`732 829 320`) have all the same
-    length, and choices (`1,3`) one digit on each side."""
+    length, and choices (`1,3`) one digit on each side. Blanks at which no line is broken are set within codes of whole
+    groups alone."""
     if thousands:
-        return any(point in body for body in bodies) or len({sum(map(str.isdigit, body)) for body in bodies}) > 1
+        lengths = {sum(map(str.isdigit, body)) for body in bodies}
+        short = thousands in BLANKS[1:] and (max(lengths) <= SHORT or max(lengths) % 3 > 0)
+        return any(point in body for body in bodies) or len(lengths) > 1 or short
     return point == decimal or any(max(map(len, body.split(point))) > 1 for body in bodies)
 
 

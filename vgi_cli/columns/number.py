@@ -614,7 +614,7 @@ def as_written(cells: Cells, asked: Request) -> Cells:
     return cells.read_as(found[0]) if len(found) == 1 else cells
 
 
-def notations_in(cells: Cells, which: Bools) -> list[Notation]:
+def notations_in(cells: Cells, which: Bools, *, codes: bool = False) -> list[Notation]:
     """The notations in which some cells [N] of a column, all of them, are numbers: see `readings`."""
     if not cells.textual or not which.any() or cells.numbers.number[which].all():
         return []
@@ -622,9 +622,8 @@ def notations_in(cells: Cells, which: Bools) -> list[Notation]:
     if not may_be_numbers(str(text).strip() for text in some):
         return []
     texts, places = cells.distinct
-    return readings(
-        [texts[place].strip() for place in np.unique(places[which & (places >= 0)]).tolist()], cells.decimal
-    )
+    held = [texts[place].strip() for place in np.unique(places[which & (places >= 0)]).tolist()]
+    return readings(held, cells.decimal, codes=codes)
 
 
 def _read(column: Number, cells: Cells) -> Cells:

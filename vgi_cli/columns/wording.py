@@ -10,6 +10,7 @@ from decimal import Decimal
 import numpy as np
 
 from vgi_cli.columns.base import Cells
+from vgi_cli.columns.notation import BLANKS
 from vgi_cli.columns.numerals import NUMBER, Bools
 
 LONGEST = 80
@@ -35,10 +36,11 @@ MOST_TOKENS, COUNTED = 8, 10_000
 WRITTEN = re.compile(
     r"[+-]?(?:"
     r"(?:0|[1-9]\d*),\d+"  # decimal comma
-    r"|[1-9]\d{0,2}(?:[,_' ]\d{3})+(?:\.\d+)?"  # thousands apart
-    r"|[1-9]\d{0,2}(?:[. ']\d{3})+,\d+"
-    r"|[$€£¥] ?(?:0|[1-9]\d*|[1-9]\d{0,2}(?:[,_' ]\d{3})+)(?:\.\d+)?"
-    r"|(?:0|[1-9]\d*|[1-9]\d{0,2}(?:[.,_' ]\d{3})+)(?:[.,]\d+)? ?[%$€£¥]"
+    rf"|[1-9]\d{{0,2}}(?:[,_'{BLANKS}]\d{{3}})+(?:\.\d+)?"  # thousands apart
+    rf"|[1-9]\d{{0,2}}(?:[.'{BLANKS}]\d{{3}})+,\d+"
+    r"|(?:(?:₹|Rs\.?) ?)?[1-9]\d?(?:,\d{2})+,\d{3}(?:\.\d+)?"  # lakhs
+    rf"|[$€£¥] ?(?:0|[1-9]\d*|[1-9]\d{{0,2}}(?:[,_'{BLANKS}]\d{{3}})+)(?:\.\d+)?"
+    rf"|(?:0|[1-9]\d*|[1-9]\d{{0,2}}(?:[.,_'{BLANKS}]\d{{3}})+)(?:[.,]\d+)? ?[%$€£¥]"
     r")"
 )
 """What a person reads as a number, and is not written as one here."""

@@ -14,7 +14,7 @@ import numpy as np
 from vgi_cli.columns.base import Carried, Cells, Column
 from vgi_cli.columns.datetime import doubt
 from vgi_cli.columns.levelled import MOST, MOST_NAMED, PER_NAMED, Levelled, few, sentences
-from vgi_cli.columns.notation import SHAPE, pairs
+from vgi_cli.columns.notation import BLANKS, SHAPE, pairs
 from vgi_cli.columns.number import Number, notations_in
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.wording import (
@@ -128,6 +128,8 @@ def _text(cells: Cells, alone: bool) -> str | None:
             return f"{carried}: {what}: write them in one, or in a column each"
         comma = "`--decimal ,` where the comma is the decimal mark; " if _commas(cells) else ""
         what = f"{first_cell(cells, wrong & ~nothing)} is no plain number ({comma}{plain_number(cells.decimal)})"
+        if not comma and (way := _code(cells, observed & ~nothing)):
+            what = f"{first_cell(cells, wrong & ~nothing)} may be a number or a code: {way}"
         tokens = different(cells, wrong & nothing)
         which = f"; {' and '.join(map(repr, sorted(tokens)))}: {tokens_hint(cells, tokens)}" if tokens else ""
         return f"{carried}: {what}{which}"
@@ -168,6 +170,16 @@ def _nearly(cells: Cells, carried: str, nothing: Bools) -> str | None:
     tokens = different(cells, observed & nothing)
     numbers = f"its cells are numbers, written as {found[0].example}"
     return f"{carried}: {numbers}, but also {example(cells, observed & nothing)}: {tokens_hint(cells, tokens)}"
+
+
+def _code(cells: Cells, which: Bools) -> str:
+    """The flag by which cells [N] with thousands apart, which may as well be codes, are numbers, and what the first one
+    then is; empty where they are none."""
+    found = notations_in(cells, which, codes=True)
+    if len(found) != 1 or found[0].thousands not in ("'", "\u2019", *BLANKS):
+        return ""
+    first = found[0].plain(str(cells.texts(np.flatnonzero(which)[:1])[0]))
+    return f"`{kind_flag(cells.name, f'numeric:{found[0].example}')}` if it is {plain(float(first or 0))}"
 
 
 def _unknown(cells: Cells) -> Bools:
