@@ -154,3 +154,22 @@ def test_categories_of_pandas_stay_categories() -> None:
     frame = pd.DataFrame({"dose": [f"{10 * (i % 6 + 1)} mg" for i in range(60)], "y": range(60)})
     kinds = [infer_schema(from_frame(one))[0].columns[0].kind for one in (frame, frame.astype({"dose": "category"}))]
     assert kinds == ["integer", "categorical"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (["+0.9%", "-3.0%", "+2.5%", "0.0%"], {3.5: "+3.5%", -1.0: "-1.0%", 0.0: "0.0%"}),
+        (["+0.9%", "-3.0%", "+2.5%", "+0.0%"], {3.5: "+3.5%", 0.0: "+0.0%"}),
+        (["+$5.20", "-$7.00", "+$1,200.50"], {1100.5: "+$1,100.50", -3.0: "-$3.00"}),
+        (["$+5.20", "$+7.00", "$+1.10"], {3.5: "$+3.50"}),
+        (["+5 kg", "(3 kg)", "+7 kg"], {6.0: "+6 kg", -2.0: "(2 kg)"}),
+        ([".5 %", "1.2 %", "-.7 %"], {0.6: ".6 %"}),
+        (["0.9%", "-3.0%", "+2.5%", "1.0%"], {3.5: "3.5%"}),
+    ],
+)
+def test_fills_have_the_signs_of_the_column(cells: list[str], wanted: dict[float, str]) -> None:
+    column, _ = schema_of(cells * 5)
+    for value, text in wanted.items():
+        assert column.spell(np.array([value]), None) == [text]
+        assert column.notation is not None and float(column.notation.plain(text) or "nan") == value

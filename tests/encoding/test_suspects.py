@@ -68,6 +68,15 @@ def test_numbers_that_are_written_otherwise_are_said(tmp_path: Path, shape: str)
     ]
 
 
+def test_negative_codes_of_columns_with_units_are_said(tmp_path: Path) -> None:
+    cells = ["-3%" if i % 4 == 0 else f"{i % 29 + 0.5}%" for i in range(40)]
+    rows = "".join(f"{cell},{-3 if i % 4 == 1 else i % 31 + 0.5}\n" for i, cell in enumerate(cells))
+    found = notes(read_table([str(save(tmp_path, "units.csv", "x,y\n" + rows))]))
+    for code, name in (("-3%", "x"), ("-3", "y")):
+        said = [line for line in found if line.startswith(f"{code} (10 cells) is ")]
+        assert len(said) == 1 and f"negative, unlike all other values of column '{name}'" in said[0], found
+
+
 @pytest.mark.parametrize("text", ["2024-01-05", "01.02.2024", "02139", "a", "1.2.3", "12:30", "1,2,3", "5 kg", "", "-"])
 def test_other_texts_are_not(text: str) -> None:
     assert WRITTEN.fullmatch(text) is None

@@ -246,7 +246,8 @@ class _Notated(Cells):
         found = values[places]  # -1, of a missing cell, is the last one
         self._numbers = Numbers(found, np.isfinite(found), np.zeros(len(found), bool))
         counts = np.bincount(places[places >= 0], minlength=len(texts)).tolist()
-        held = [(text, count) for text, count in zip(digits, counts, strict=True) if text is not None and count]
+        signed = [text and "+" * ("+" in cell) + text for cell, text in zip(texts, digits, strict=True)]
+        held = [(text, count) for text, count in zip(signed, counts, strict=True) if text is not None and count]
         self._spelling = spelling_of([text for text, _ in held], [count for _, count in held])
 
     @property

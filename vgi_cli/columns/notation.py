@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from vgi_cli.columns.numerals import Spelling
+from vgi_cli.columns.numerals import Spelling, marks_of
 
 BLANKS = " \u00a0\u2009\u202f"
 """Blanks that set thousands or a unit apart: the usual one, and those at which no line is broken."""
@@ -104,15 +104,15 @@ class Notation:
         return None if negative is None else "-" * negative + digits.replace(self.decimal, ".")
 
     def dress(self, text: str) -> str:
-        """A number `-1234.50` in this notation."""
+        """A number `-1234.50` or `+1234.50` in this notation."""
         if "e" in text or "E" in text:
-            text = np.format_float_positional(float(text), trim="-")
-        negative, digits = text.startswith("-"), text.removeprefix("-")
+            text = np.format_float_positional(float(text), trim="-", sign=text.startswith("+"))
+        negative, digits = text.startswith("-"), text.lstrip("+-")
         whole, point, decimals = digits.partition(".")
-        if self.thousands:
-            whole = f"{int(whole or 0):,}".replace(",", self.thousands)
+        if self.thousands and whole:
+            whole = f"{int(whole):,}".replace(",", self.thousands)
         body = whole + point.replace(".", self.decimal) + decimals
-        sign = self.minus * negative
+        sign = self.minus * negative + "+" * text.startswith("+")
         before = sign + self.prefix if self.outside else self.prefix + sign
         out = f"{before}{body}{self.suffix}"
         return f"({out})" if negative and not self.minus else out
@@ -122,7 +122,7 @@ class Notation:
         return self._as_in([shape for shape in map(_shape, texts) if shape is not None])
 
     def _as_in(self, shapes: Sequence[_Shape]) -> Notation:
-        signs = Counter(shape.sign for shape in shapes if shape.negative)
+        signs = Counter(shape.sign for shape in shapes if shape.negative) or Counter(shape.sign for shape in shapes)
         sign, outside = signs.most_common(1)[0][0] if signs else ("-", True)
         prefix = _usual(shape.prefix for shape in shapes if shape.prefix.strip() == self.prefix.strip())
         suffix = _usual(shape.suffix for shape in shapes if shape.suffix.strip() == self.suffix.strip())
@@ -276,9 +276,13 @@ def spelling_of(texts: Sequence[str], counts: Sequence[int]) -> Spelling | None:
     """How plain numbers are written, each in so many cells; None where there is none."""
     if not texts:
         return None
+
+    def count(pattern: str) -> int:
+        return sum(n for text, n in zip(texts, counts, strict=True) if re.search(pattern, text))
+
     repeats = np.array(counts, np.int64)
     decimals = np.repeat([len(text.partition(".")[2]) for text in texts], repeats)
     significant = np.repeat([sum(map(str.isdigit, text)) for text in texts], repeats)
     few = len(decimals) // 20
     usual, enough = (int(np.sort(some)[-few - 1]) for some in (decimals, significant))
-    return Spelling(int(decimals.min()), int(decimals.max()), usual, min(enough, 17))
+    return Spelling(int(decimals.min()), int(decimals.max()), usual, min(enough, 17), marks=marks_of(count))

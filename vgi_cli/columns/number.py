@@ -188,7 +188,7 @@ class Number(ModelledColumn):
     notation: Notation | None = None
     significant: Annotated[int, Field(ge=1)] | None = None
     power: Annotated[str, Field(pattern=r"^([eE]\+?[1-9])?$")] = ""
-    marks: Annotated[str, Field(pattern=r"^\+?\.?$")] = ""
+    marks: Annotated[str, Field(pattern=r"^(\+0?)?\.?$")] = ""
 
     def __post_init__(self) -> None:
         if self.ends[0] > self.ends[1] or list(self.levels) != sorted(set(self.levels)):
@@ -787,7 +787,7 @@ def inferred(
         significant=None if levels else significant,
         notation=cells.notation,
         power=power,
-        marks="" if spelled is None or cells.notation is not None else spelled.marks,
+        marks="" if spelled is None else spelled.marks,
     )
 
 

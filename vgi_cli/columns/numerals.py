@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -68,7 +69,8 @@ class Spelling(NamedTuple):
 
     power  how powers of ten are written, where most cells have one: the letter, `+` where positive ones have a sign,
            and the fewest digits (`E+2` of `1.50E-08` and `2.00E+06`); else empty
-    marks  `+` where most numbers above zero have a sign, `.` where most below one have nothing before the point
+    marks  `+` where most numbers above zero have a sign, `+0` where most zeros have one too, `.` where most below one
+           have nothing before the point
     """
 
     fewest: int
@@ -186,7 +188,23 @@ def mark(texts: list[str], marks: str) -> list[str]:
     """Texts of numbers as `Spelling.marks` says."""
     if "." in marks:
         texts = [re.sub(r"^(-?)0\.", r"\1.", text) for text in texts]
-    return [f"+{text}" if re.match(r"[0-9.]*[1-9]", text) else text for text in texts] if "+" in marks else texts
+    if "+" not in marks:
+        return texts
+    signed = re.compile("[0-9.]" if "0" in marks else r"[0-9.]*[1-9]")
+    return [f"+{text}" if signed.match(text) else text for text in texts]
+
+
+def marks_of(count: Callable[[str], int]) -> str:
+    """`Spelling.marks` of numbers; `count`: how many of their texts hold a match of a pattern."""
+    marks, signs = "", count(r"^\+")
+    if signs:
+        marks += "+" * (signs > count("^[0-9.]*[1-9]"))
+        zero = r"0*\.?0*([eE].*)?$"
+        marks += "0" * (marks == "+" and count(rf"^\+{zero}") > count(f"^{zero}"))
+    bare = count(r"^[+-]?\.[0-9]")
+    if bare:
+        marks += "." * (bare > count(r"^[+-]?0\."))
+    return marks
 
 
 def plain(value: float) -> str:

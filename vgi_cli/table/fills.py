@@ -59,7 +59,9 @@ class Holes:
         """The same for a text in which `NA` is what is missing, with points in numbers and no needless quotes."""
         blanks, quoted = [b"NA"] * len(self.rows), np.zeros(len(self.rows), bool)
         column = self.column
-        if isinstance(column, Number | Constant):
+        if isinstance(column, Number) and column.notation is not None:
+            column = replace(column, notation=None, marks="")
+        if isinstance(column, Constant):
             column = replace(column, notation=None)
         return replace(self, column=column, blanks=blanks, quoted=quoted, copy=None, decimal=".")
 

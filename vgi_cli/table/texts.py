@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgi_cli.columns.base import Distinct
-from vgi_cli.columns.numerals import EXACT, NO_DECIMALS, NUMBER, Bools, Floats, Ints, Numbers, Spelling
+from vgi_cli.columns.numerals import EXACT, NO_DECIMALS, NUMBER, Bools, Floats, Ints, Numbers, Spelling, marks_of
 
 PADDED = r"^[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 INFINITE = r"(?i)^[+-]?inf(inity)?$"
@@ -85,17 +85,7 @@ def spelling(text: pa.Array, number: Bools) -> Spelling | None:
 
 def _marks(cells: pa.Array) -> str:
     """`Spelling.marks` of numbers."""
-
-    def count(pattern: str) -> int:
-        return int(pc.sum(pc.match_substring_regex(cells, pattern)).as_py())
-
-    marks = ""
-    if pc.any(pc.starts_with(cells, "+")).as_py():
-        marks += "+" * (count(r"^\+") > count("^[0-9.]*[1-9]"))
-    bare = count(r"^[+-]?\.[0-9]")
-    if bare:
-        marks += "." * (bare > count(r"^[+-]?0\."))
-    return marks
+    return marks_of(lambda pattern: int(pc.sum(pc.match_substring_regex(cells, pattern)).as_py()))
 
 
 def _power(cells: Sequence[str]) -> str:
