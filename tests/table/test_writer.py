@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.table.helpers import from_text, save, write_imputed
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError, UsageError, VgiError
@@ -69,6 +70,28 @@ def test_holes_in_quotes_follow_the_numbers() -> None:
     assert filled('x,y\n1,1\n2,4\n"",""\n', 1.0) == "x,y\n1,1\n2,4\n1,1\n"
     schema, _ = infer_schema(from_text("x\n1\n2\n"))
     assert fill(from_text('x\n""\nNA\n'), schema, 1.0) == b'x\n"1"\n1\n', "nothing is observed: each hole as it was"
+
+
+@pytest.mark.parametrize(
+    ("cells", "hole"),
+    [
+        (['"ok, but"', "ok", "ok", "ok", '"ok, but"'], "ok"),  # quotes where they are needed
+        (['"ok"', "no", "ok", "ok", "no"], "ok"),  # most have none
+        (["ok", '"no"', '"ok"', '"ok"', '"no"'], '"ok"'),
+        (['"ok"', '"no, but"', '"ok"', '"ok"', '"no, but"'], '"ok"'),
+        (['"ok, but"', "no", "no", "no", '"ok, but"'], '"ok, but"'),
+    ],
+)
+def test_fills_have_quotes_where_they_need_them_or_most_cells_have_them(cells: list[str], hole: str) -> None:
+    text = "x,y\n" + "".join(f"{cell},{i % 3}\n" for i, cell in enumerate(cells * 4))
+    table = from_text(text + ",1\n")
+    schema, _ = infer_schema(table)
+    [column, _] = schema.encoded
+    assert isinstance(column, Levelled)
+    sink = io.BytesIO()
+    draws = np.full((1, table.N, 2), float(column.place(hole.strip('"'))))
+    write_imputed(table, schema, draws, layout="single", out=sink)
+    assert sink.getvalue().decode() == text + f"{hole},1\n"
 
 
 def test_constant_and_empty_columns() -> None:

@@ -17,7 +17,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.table import CsvTable
-from vgi_cli.table.csv.text import QUOTE, CsvText, quote, quote_if_needed
+from vgi_cli.table.csv.text import QUOTE, CsvText, quote, quote_if_needed, unquote
 from vgi_cli.table.texts import Tokens
 
 
@@ -29,7 +29,7 @@ class Holes:
     place   its position in the table
     d       its position among the modelled columns; None for a constant column
     rows    [n] rows with a hole
-    quoted  [n] whether the fill is written in quotes: as the column's numbers are, where it has any
+    quoted  [n] whether the fill is written in quotes that it does not need: as most of the column's cells are
     blanks  [n] the holes as they stand; where a mask hides a cell, or its level counts as missing, what stands for a
             missing one
     copy    a constant number as the table spells it, if it does
@@ -177,24 +177,39 @@ def _is_token(
     return np.asarray(np.any([some.in_texts(texts).reshape(codes.shape) for some in tokens], 0))
 
 
+QUOTES = 1_000
+"""Cells of a column that are looked at for quotes."""
+
+
 @dataclass
 class Style:
     """How one column of a table is written, from all of its rows.
 
     holes   whether it has a hole
-    quoted  whether its first observed cell is in quotes; None where no cell is observed
-    first   that cell as it stands in a CSV text
+    looked  how many of its observed cells were looked at for quotes: the first QUOTES of them
+    needless, bare  how many of these have quotes without need, and how many have none
+    first   the first observed cell as it stands in a CSV text
     token   the first hole of the file as it stands; None where there is none
     fewest  fewest decimals of its numbers, None where none is written
     levels  of each code of a level the texts that stand for it, and how many cells hold each
     """
 
     holes: bool = False
-    quoted: bool | None = None
+    looked: int = 0
+    needless: int = 0
+    bare: int = 0
     first: bytes | None = None
     token: bytes | None = None
     fewest: int | None = None
     levels: dict[int, Counter[str]] = field(default_factory=dict)
+
+    @property
+    def quoted(self) -> bool | None:
+        """Whether fills are in quotes that they do not need: as most cells are, of those that need none; where all
+        do, they are. None where no cell was looked at."""
+        if not self.looked:
+            return None
+        return self.needless > self.bare or self.needless + self.bare == 0
 
 
 def find_styles(tables: Iterable[Table], schema: Schema) -> dict[str, Style]:
@@ -223,10 +238,17 @@ def _look_at_levels(style: Style, table: Table, column: Levelled) -> None:
 
 def _look(style: Style, table: Table, csv: CsvText | None, name: str) -> None:
     missing, place = table.missing(name), table.place(name)
-    seen = np.flatnonzero(~missing)[:1]
-    if style.quoted is None and len(seen):
-        style.quoted = csv is not None and bool(_in_quotes(csv, place, seen)[0])
-        style.first = None if csv is None else _raw(csv, int(seen[0]), place)
+    seen = np.flatnonzero(~missing)[: QUOTES - style.looked]
+    if csv is not None and len(seen):
+        if style.first is None:
+            style.first = _raw(csv, int(seen[0]), place)
+        held = _in_quotes(csv, place, seen)
+        texts = [unquote(_raw(csv, row, place).decode()) for row in seen[held].tolist()]
+        style.needless += sum(quote_if_needed(text, csv.delimiter) == text for text in texts)
+        style.bare += int(len(seen) - held.sum())
+        style.looked += len(seen)
+    elif len(seen):
+        style.bare, style.looked = 1, QUOTES
     style.holes = style.holes or bool(missing.any())
     if csv is not None and style.token is None:
         rows = np.flatnonzero(table.blank(name))[:1]
