@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -473,3 +474,41 @@ def test_numbers_as_people_write_them_are_not_said_to_be_missing(
         assert str(refused.value.hint).startswith(hint)
     else:
         assert any("71% of its cells are numbers" in line and f": {hint}" in line for line in notes(table))
+
+
+LONG = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "digits"),
+    [
+        ("contact", LONG.integers(2_000_000_000, 9_999_999_999, 60), 10),
+        ("credit_card", LONG.integers(4 * 10**15, 5 * 10**15, 60), 16),
+        ("at", LONG.integers(1_500_000_000, 1_800_000_000, 60), 0),  # seconds since 1970
+        ("at", LONG.integers(1_500_000_000_000, 1_800_000_000_000, 60), 0),
+        ("day", 20190000000000 + LONG.integers(1, 13, 60) * 10**8 + LONG.integers(1, 29, 60) * 10**6, 0),
+        ("meter", np.cumsum(LONG.integers(1, 9_999_999, 60)) + 2_000_000_000, 0),
+        ("sales", np.rint(np.exp(LONG.normal(23, 1, 60))), 0),
+        ("cells", 1_000_000_000 * LONG.integers(2, 9, 60), 0),
+        ("code9", LONG.integers(200_000_000, 999_999_999, 60), 0),
+    ],
+)
+def test_long_numbers_of_as_many_digits_may_be_codes(
+    tmp_path: Path, name: str, values: npt.NDArray[np.int64], digits: int
+) -> None:
+    rows = "".join(f"{value:.0f},{i % 7 / 3}\n" for i, value in enumerate(values))
+    found = notes(read_table([str(save(tmp_path, "long.csv", f"{name},y\n{rows}"))]))
+    assert [line for line in found if "digits, and hardly" in line] == [
+        f"column '{name}' is modelled as a quantity, but all its numbers have {digits} digits, and hardly any occurs "
+        f"twice: `--column {name}=carry` or `--exclude {name}` if they are codes"
+    ] * bool(digits)
+
+
+@pytest.mark.parametrize("name", ["phone_number", "phone2", "card_no", "ssn", "customer_number"])
+def test_names_of_codes_have_one_line(tmp_path: Path, name: str) -> None:
+    rows = "".join(f"{value},{i % 7 / 3}\n" for i, value in enumerate(LONG.integers(2 * 10**9, 10**10 - 1, 60)))
+    found = notes(read_table([str(save(tmp_path, "long.csv", f"{name},y\n{rows}"))]))
+    assert [line for line in found if f"--exclude {name}" in line] == [
+        f"column '{name}' has the name of a code, and is modelled as a quantity: `--column {name}=carry` or "
+        f"`--exclude {name}` if it is one"
+    ]

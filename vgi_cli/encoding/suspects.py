@@ -60,9 +60,15 @@ KEY = re.compile(r"(?:(?:^|[\W_])(?i:id|key|code|nr|no|number)|[a-z](?:ID|Id|Key
 """What the name of a key ends with: `id`, `patient_id`, `PatientID`, but not `humid`."""
 CODE = re.compile(
     r"(?i)(?:^|[\W_])(?:zip|zip_?code|post_?code|postal_?code|plz|phone|telephone|tel|mobile|fax|ssn|iban|isbn|ean|upc|sku"
-    r"|cust_?no|customer_?(?:no|number)|account_?(?:no|number))(?:$|[\W_])"
+    r"|imei|(?:cust|customer|account|card|phone|telephone|passport)_?(?:no|num|number))\d*(?:$|[\W_])"
 )
 """Names of codes that are written with digits."""
+LONG_CODE = 10
+"""Digits that all numbers of a column have, from which on they may be telephone numbers or numbers of cards."""
+HARDLY_TWICE = 0.9
+"""Share of different ones among such numbers, at least."""
+EPOCHS = (6.3e8, 2.2e9)
+"""Seconds since 1970 in 1990 and in 2039: such numbers, and their thousandth and millionth parts, are times."""
 FEWEST_DATES = 10
 """Fewest different numbers that are all dates not by chance."""
 SCALE = (3, 10)
@@ -151,7 +157,8 @@ def _keys(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
     """Columns of whole numbers that are called a key, and hold no value twice (those that number the rows aside)."""
     lines = []
     for column in schema.encoded:
-        if isinstance(column, Number) and column.whole and column.name not in said and KEY.search(column.name):
+        called = KEY.search(column.name) and not CODE.search(column.name)
+        if isinstance(column, Number) and column.whole and column.name not in said and called:
             values = column.codes(table.column(column.name))
             observed = values[~np.isnan(values)]
             if len(observed) >= FEWEST_ROWS and len(np.unique(observed)) == len(observed) and not _counts(values):
@@ -191,16 +198,40 @@ def _scarce(table: Table, schema: Schema) -> list[str]:
 
 
 def _codes(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
-    """Columns of whole numbers that have the name of a code: postcodes, telephone numbers."""
+    """Columns of whole numbers that have the name of a code (postcodes, telephone numbers), or as many digits as codes
+    have."""
     lines = []
     for column in schema.encoded:
-        if isinstance(column, Number) and column.whole and column.name not in said and CODE.search(column.name):
-            values = column.codes(table.column(column.name))
-            if len(np.unique(values[np.isfinite(values)])) >= FEWEST_ROWS:
-                rule = f"`{kind_flag(column.name, 'carry')}` or `{typed('--exclude', column.name)}` if it is one"
-                what = "has the name of a code, and is modelled as a quantity"
-                lines.append((column.name, f"column '{column.name}' {what}: {rule}"))
+        if not isinstance(column, Number) or not column.whole or column.name in said:
+            continue
+        values = column.codes(table.column(column.name))
+        values = values[np.isfinite(values)]
+        if len(np.unique(values)) < FEWEST_ROWS:
+            continue
+        what = "has the name of a code, and is modelled as a quantity"
+        rule = f"`{kind_flag(column.name, 'carry')}` or `{typed('--exclude', column.name)}` if it is one"
+        if CODE.search(column.name) is None:
+            if KEY.search(column.name) or not _long_codes(values):
+                continue
+            digits = len(plain(float(values[0])))
+            what = f"is modelled as a quantity, but all its numbers have {digits} digits, and hardly any occurs twice"
+            rule = f"{rule.removesuffix('it is one')}they are codes"
+        lines.append((column.name, f"column '{column.name}' {what}: {rule}"))
     return folded(lines)
+
+
+def _long_codes(values: Floats) -> bool:
+    """Whether whole numbers, all with as many digits, may be telephone numbers or numbers of cards: quantities of so
+    many digits have other numbers of them, and times lie close together; a meter only goes up."""
+    least, most = float(values.min()), float(values.max())
+    digits = len(plain(least))
+    if least < 10.0 ** (LONG_CODE - 1) or most >= min(10.0**digits, EXACT):
+        return False
+    steps = np.diff(values)
+    if (steps >= 0).all() or (steps <= 0).all() or len(np.unique(values)) < HARDLY_TWICE * len(values):
+        return False
+    times = any(EPOCHS[0] * per <= least and most <= EPOCHS[1] * per for per in (1.0, 1e3, 1e6))
+    return not times and _calendar(np.unique(values // 10.0 ** (digits - 8))) != "dates"
 
 
 def _dates(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
