@@ -153,6 +153,33 @@ def notes(cells: list[str]) -> list[str]:
     return [line for line in lines if "'when'" in line]
 
 
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ([f"{3 + i % 4}:{i * 37 % 60:02d}" for i in range(40)], True),
+        ([f"{i % 3}:{i * 37 % 60:02d}:{i * 7 % 60:02d}" for i in range(40)], True),
+        ([f"{3 + i % 4:02d}:{i * 37 % 60:02d}" for i in range(40)], False),  # as clocks write them
+        ([f"{9 + i % 9}:{i * 37 % 60:02d}" for i in range(40)], False),  # into the afternoon
+        ([f"{5 + i % 4}:{i * 5 % 60:02d}" for i in range(40)], False),  # as people write times
+        ([f"{5 + i % 4}:{i * 37 % 60:02d} AM" for i in range(40)], False),
+    ],
+)
+def test_times_of_day_that_may_be_durations_are_said(cells: list[str], said: bool) -> None:
+    line = (
+        f"column 'when' is taken for times of day, such as '{cells[0]}' in row 1 (line 2): `--column when=duration` if "
+        "it holds durations"
+    )
+
+    def lines(some: list[str], kind: str | None = None) -> list[str]:
+        schema, found = infer_schema(table(some), kinds={} if kind is None else {"when": kind})
+        assert schema.columns[0].kind == (kind or "time")
+        return [note for note in found if "durations" in note]
+
+    assert lines(cells) == [line] * said
+    assert not lines(cells[:6]) and not lines(cells, "time")
+    assert not said or not lines(cells, "duration")
+
+
 def test_what_can_be_read_in_two_ways_is_carried_with_the_flag() -> None:
     cells = [f"0{i % 9 + 1}/0{i % 7 + 1}/2020" for i in range(30)]
     (line,) = notes(cells)

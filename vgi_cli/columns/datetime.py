@@ -79,6 +79,8 @@ YEARS = 1500, 2500
 """Of months, quarters and weeks that nobody says to be such."""
 MOSTLY = 0.9
 """From this share of moments on, a column that is not all moments is carried, with a line."""
+NOON, FEWEST_TIMES = 43_200, 10
+"""Seconds since midnight, and fewest cells of which it can be said that they may be no times of day."""
 WHATS: tuple[What, ...] = ("date", "datetime", "time", "duration")
 _READ = ("date", "datetime", "time")
 
@@ -559,6 +561,19 @@ def century_note(column: Moment) -> str | None:
         f"column '{column.name}' has two digits of a year, read as 1969 to 2068: {first} to {last}; where some are of "
         "another century, write four digits"
     )
+
+
+def duration_note(column: Moment, cells: Cells) -> str | None:
+    """One line on a column of times of day that may be durations (`5:40`, of minutes and seconds): hours of one digit,
+    all before noon, and most of them no full five minutes, as times that people write are."""
+    clock = column.clock
+    if clock.what != "time" or "%-H" not in clock.format or not cells.textual or column.number.high >= NOON:
+        return None
+    seconds = column.codes(cells)[~cells.missing]
+    if len(seconds) < FEWEST_TIMES or (seconds % 300 == 0).mean() >= 0.5:
+        return None
+    what = f"column '{column.name}' is taken for times of day, such as {first_cell(cells, ~cells.missing)}"
+    return f"{what}: `{kind_flag(column.name, 'duration')}` if it holds durations"
 
 
 def several_note(column: Moment) -> str | None:
