@@ -47,6 +47,41 @@ def test_in_csv(fit: tuple[str, ...], cells: list[str], fills: list[str]) -> Non
         assert got == [cell or fill for cell in cells]
 
 
+@pytest.mark.parametrize(
+    ("fit", "cells", "fill"),
+    [
+        ("{}%", ["36 %", "", "41 %"], "27 %"),
+        ("{} %", ["36%", "", "41 %", "41%"], "27%"),
+        ("{}\u00a0kg", ["36 kg", ""], "27 kg"),
+        ("{}%", ["", ""], "27%"),
+    ],
+)
+def test_blanks_of_units_in_csv(fit: str, cells: list[str], fill: str) -> None:
+    schema = infer_schema(from_text("g,x\n" + "".join(f"{fit.format(i)},{i}.5\n" for i in range(20, 60))))[0]
+    table = from_text("g,x\n" + "".join(f"{cell},0.5\n" for cell in cells))
+    out = io.BytesIO()
+    write_imputed(table, schema, np.full((1, len(cells), 2), 27.0), layout="single", out=out)
+    assert [line.split(",")[0] for line in out.getvalue().decode().splitlines()[1:]] == [cell or fill for cell in cells]
+
+
+@pytest.mark.parametrize(
+    ("fit", "cells", "fill"),
+    [
+        ("({}%)", ["-4%", "5%", ""], "-3%"),
+        ("-{}%", ["(4%)", "5%", ""], "(3%)"),
+        ("({}%)", ["4%", "5%", ""], "(3%)"),
+        ("$-{}", ["$4", "$5", ""], "$-3"),
+    ],
+)
+def test_signs_of_units_in_csv(fit: str, cells: list[str], fill: str) -> None:
+    whole = "".join(f"{(fit if i % 2 else fit.strip('()').replace('-', '')).format(i)},{i}.5\n" for i in range(1, 40))
+    schema = infer_schema(from_text(f"g,x\n{whole}"))[0]
+    table = from_text("g,x\n" + "".join(f"{cell},0.5\n" for cell in cells))
+    out = io.BytesIO()
+    write_imputed(table, schema, np.full((1, len(cells), 2), -3.0), layout="single", out=out)
+    assert out.getvalue().decode().splitlines()[-1] == f"{fill},0.5"
+
+
 def test_in_a_table_in_memory() -> None:
     new = pd.DataFrame({"g": ["yes", None, "no"], "x": [0.5] * 3})
     frame = to_frames(from_frame(new), fitted("N", "Y"), np.ones((1, 3, 2)), False, say=print)[0]

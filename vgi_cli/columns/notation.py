@@ -122,8 +122,9 @@ class Notation:
         return self._as_in([shape for shape in map(_shape, texts) if shape is not None])
 
     def _as_in(self, shapes: Sequence[_Shape]) -> Notation:
-        signs = Counter(shape.sign for shape in shapes if shape.negative) or Counter(shape.sign for shape in shapes)
-        sign, outside = signs.most_common(1)[0][0] if signs else ("-", True)
+        signs = Counter(shape.sign for shape in shapes if shape.negative)
+        inside = Counter(shape.sign[1] for shape in shapes).most_common(1) == [(False, len(shapes))]
+        sign, outside = signs.most_common(1)[0][0] if signs else (self.minus, self.outside and not inside)
         prefix = _usual(shape.prefix for shape in shapes if shape.prefix.strip() == self.prefix.strip())
         suffix = _usual(shape.suffix for shape in shapes if shape.suffix.strip() == self.suffix.strip())
         return Notation(

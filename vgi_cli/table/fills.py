@@ -177,8 +177,8 @@ def _is_token(
     return np.asarray(np.any([some.in_texts(texts).reshape(codes.shape) for some in tokens], 0))
 
 
-QUOTES = 1_000
-"""Cells of a column that are looked at for quotes."""
+LOOKED_AT = 1_000
+"""Cells of a column that are looked at for quotes, and for the blanks and signs of numbers with units."""
 
 
 @dataclass
@@ -186,8 +186,9 @@ class Style:
     """How one column of a table is written, from all of its rows.
 
     holes   whether it has a hole
-    looked  how many of its observed cells were looked at for quotes: the first QUOTES of them
+    looked  how many of its observed cells were looked at for quotes and blanks: the first LOOKED_AT of them
     needless, bare  how many of these have quotes without need, and how many have none
+    written  those of a column whose numbers have more than digits
     first   the first observed cell as it stands in a CSV text
     token   the first hole of the file as it stands; None where there is none
     fewest  fewest decimals of its numbers, None where none is written
@@ -198,6 +199,7 @@ class Style:
     looked: int = 0
     needless: int = 0
     bare: int = 0
+    written: list[str] = field(default_factory=list)
     first: bytes | None = None
     token: bytes | None = None
     fewest: int | None = None
@@ -221,7 +223,7 @@ def find_styles(tables: Iterable[Table], schema: Schema) -> dict[str, Style]:
         for column in columns:
             if column.name in table.names:
                 style = styles[column.name]
-                _look(style, table, csv, column.name)
+                _look(style, table, csv, column)
                 if isinstance(column, Levelled):
                     _look_at_levels(style, table, column)
     return styles
@@ -236,19 +238,22 @@ def _look_at_levels(style: Style, table: Table, column: Levelled) -> None:
             style.levels.setdefault(int(code), Counter())[text] += count
 
 
-def _look(style: Style, table: Table, csv: CsvText | None, name: str) -> None:
+def _look(style: Style, table: Table, csv: CsvText | None, column: ModelledColumn | ConstantColumn) -> None:
+    name = column.name
     missing, place = table.missing(name), table.place(name)
-    seen = np.flatnonzero(~missing)[: QUOTES - style.looked]
-    if csv is not None and len(seen):
+    seen = np.flatnonzero(~missing)[: LOOKED_AT - style.looked]
+    style.looked += len(seen)
+    if isinstance(column, Number) and column.notation is not None:
+        style.written += table.column(name).texts(seen).tolist()
+    if csv is None:
+        style.bare += len(seen)
+    elif len(seen):
         if style.first is None:
             style.first = _raw(csv, int(seen[0]), place)
         held = _in_quotes(csv, place, seen)
         texts = [unquote(_raw(csv, row, place).decode()) for row in seen[held].tolist()]
         style.needless += sum(quote_if_needed(text, csv.delimiter) == text for text in texts)
         style.bare += int(len(seen) - held.sum())
-        style.looked += len(seen)
-    elif len(seen):
-        style.bare, style.looked = 1, QUOTES
     style.holes = style.holes or bool(missing.any())
     if csv is not None and style.token is None:
         rows = np.flatnonzero(table.blank(name))[:1]
@@ -280,6 +285,8 @@ def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style]) -> lis
             quoted = _in_quotes(csv, place, rows)
         spelled = column.spellings(style.levels) if isinstance(column, Levelled) else {}
         d, decimal = order.get(column.name), table.decimal
+        if isinstance(column, Number) and column.notation is not None and style.written:
+            column = replace(column, notation=column.notation.styled(style.written))
         out.append(Holes(column, place, d, rows, quoted, blanks, copy, style.fewest, decimal, spelled))
     return out
 

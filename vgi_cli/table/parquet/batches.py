@@ -97,8 +97,9 @@ def _steady(column: ModelledColumn | ConstantColumn, given: pa.DataType) -> pa.D
 
 def filled_batch(table: ParquetTable, schema: Schema, draws: Floats, several: bool) -> pa.Table:
     """The rows with their holes filled from draws [m, n, columns], in the types of `steady_schema`: one draw below the
-    other. Levels are spelled as the fit spells them. InputError where a fill does not fit."""
-    styles: dict[str, Style] = {name: replace(style, levels={}) for name, style in find_styles([table], schema).items()}
+    other. Levels and units are spelled as the fit spells them. InputError where a fill does not fit."""
+    found = find_styles([table], schema)
+    styles: dict[str, Style] = {name: replace(style, levels={}, written=[]) for name, style in found.items()}
     holes = find_holes(table, schema, styles)
     types = steady_schema(table.arrow.schema, schema, several)
     own = types.remove(len(types) - 1) if several else types
