@@ -21,8 +21,8 @@ from vgi_cli.maths.truncated import log_mass, truncated_mixture, truncated_norma
 from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, NumbersGiven
 
 SWEEPS = 5
-"""Gibbs sweeps from cells that are spread evenly: more change nothing on scales of five points. Where levels are missing
-that shift numbers by much more than these vary beside them, and cells are two standard deviations wide, these are few."""
+"""Gibbs sweeps from cells that are spread evenly: more change nothing on scales of five points. Few, where levels are
+missing that shift numbers by much more than these vary beside them, and cells are two standard deviations wide."""
 ROWS = 512
 """Rows of a table at a time: bounds the memory of their laws."""
 
