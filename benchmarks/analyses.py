@@ -9,6 +9,8 @@ dropout      four visits with slopes of their own; who is high leaves, and stays
 clinics      twenty clinics of different means: the variance of these, and a slope; holes in x and y
 items        six items of five points: the mean of their sum, Cronbach's alpha, and a slope on the sum; holes in the
              items
+filters      cigarettes a day are asked of smokers alone, and answered by nine in ten; holes in who smokes and in a
+             pressure: the share of smokers, and the pressure on smoking and age
 survival     censored times: an exponential regression on x and a treatment; holes in x, more often where times are long
 
 Holes are at random given a complete column (20 to 35 %), with a logistic chance. Defaults of `vgi fit`, and of mice
@@ -124,6 +126,23 @@ def items(rows: int, rng: np.random.Generator) -> Study:
     return Study(pd.DataFrame(points, columns=names).assign(w=w), hidden, ("mean of sum", "alpha", "slope"), estimate)
 
 
+def filters(rows: int, rng: np.random.Generator) -> Study:
+    """A question that is not asked of all."""
+    age, smokes = (50 + 12 * rng.normal(size=rows)).round(), rng.random(rows) < 0.35
+    pressure = (120 + 10 * smokes + 0.4 * (age - 50) + 15 * rng.normal(size=rows)).round()
+    cigarettes = np.where(smokes & (rng.random(rows) < 0.9), 1 + rng.poisson(11, rows), np.nan)
+    whole = pd.DataFrame({"age": age, "smokes": words(smokes, "yes", "no"), "cigarettes": cigarettes})
+
+    def estimate(table: pd.DataFrame) -> Estimates:
+        some = table.smokes == "yes"
+        slopes, variances = least_squares(table.pressure, [some, table.age])
+        share = some.mean()
+        return np.r_[share, slopes[1:]], np.r_[share * (1 - share) / rows, variances[1:]]
+
+    hidden = holes(["smokes", "pressure"], age, 0.3, rng)
+    return Study(whole.assign(pressure=pressure), hidden, ("share of smokers", "smoking", "age"), estimate)
+
+
 def survival(rows: int, rng: np.random.Generator) -> Study:
     """Times to an event, some of them censored."""
     x, treated = rng.normal(size=rows), rng.random(rows) < 0.5
@@ -139,7 +158,7 @@ def survival(rows: int, rng: np.random.Generator) -> Study:
     return Study(whole.assign(arm=words(treated, "a", "b")), hidden, ("intercept", "x", "arm"), estimate)
 
 
-LAWS = {law.__name__: law for law in (logistic, interaction, dropout, clinics, items, survival)}
+LAWS = {law.__name__: law for law in (logistic, interaction, dropout, clinics, items, filters, survival)}
 
 
 def words(which: np.ndarray, yes: str, no: str) -> np.ndarray:
