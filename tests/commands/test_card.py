@@ -11,6 +11,7 @@ import pytest
 
 import vgi_cli
 from tests.program import Vgi, vgi
+from vgi_cli.columns.wording import readable
 from vgi_cli.commands.card import Card
 from vgi_cli.runs.folder import CARD, RunFolder
 
@@ -191,3 +192,10 @@ def test_rows_that_share_their_ids_and_refits_that_had_not_settled_are_no_secret
     assert notes[1] == (
         "3 of 3 bootstrap refits had not settled: standard errors from the imputations may be a little too small"
     )
+
+
+def test_an_average_of_models_is_said_in_words() -> None:
+    models = [{"model": {"name": "mixture"}, "weight": 3.0}, {"model": {"name": "mixture"}, "weight": 1.0}]
+    said = readable({"average": models, "trees": "auto"})
+    assert said == {"average": "2 models (recipe.yaml), by weights 75%, 25%", "trees": "auto"}
+    assert readable({"average": "none"}) == {"average": "none"}

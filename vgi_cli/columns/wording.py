@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
@@ -285,3 +286,13 @@ def beyond_words(name: str, what: str, count: int, low: str, high: str) -> str:
         f"column '{name}': {what} {'is' if count == 1 else 'are'} outside the range of the fit, {low} to {high}: fills "
         "that depend on it are extrapolated; fit again with such rows, or without the column"
     )
+
+
+def readable(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as a manifest has them, for people: of an average how many models, and their weights."""
+    models = chosen.get("average")
+    if not isinstance(models, list) or not models:
+        return dict(chosen)
+    total = sum(one["weight"] for one in models)
+    shares = ", ".join(f"{one['weight'] / total:.0%}" for one in models)
+    return {**chosen, "average": f"{len(models)} models (recipe.yaml), by weights {shares}"}

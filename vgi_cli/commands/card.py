@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import in_markdown
+from vgi_cli.columns.wording import in_markdown, readable
 from vgi_cli.commands.holdout import in_words
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.kinds import Taken, kinds_of
@@ -273,7 +273,9 @@ class Card:
         record = self.record
         rows = [(f"`{key}`", _value(value), "said") for key, value in record.requested.items()]
         rows += [
-            (f"`{key}`", _value(value), "chosen") for key, value in record.chosen.items() if key not in record.requested
+            (f"`{key}`", _value(value), "chosen")
+            for key, value in readable(record.chosen).items()
+            if key not in record.requested
         ]
         if not rows:
             return "None: `recipe.yaml` has the defaults."

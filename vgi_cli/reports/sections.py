@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgi_cli.columns.wording import are
+from vgi_cli.columns.wording import are, readable
 from vgi_cli.reports import drawing
 from vgi_cli.reports.values import ColumnNumbers, Hidden, Level, Reported, Tipping, Verdict
 from vgi_cli.reports.verdicts import NOMINAL, worst_first
@@ -26,6 +26,7 @@ INTERVALS = (
     "Intervals: the share of a column's hidden numbers in their 90 % intervals (dashed: 90 %); the bar is what chance "
     "does in so few cells, two standard errors. Bad: marks left of their bars, where intervals are too narrow."
 )
+
 SYMBOLS: dict[Level, str] = {"good": "✓ fine", "look": "△ look", "bad": "✗ bad", "unknown": "? unknown"}
 
 
@@ -183,7 +184,7 @@ def _fitted(drawer: _Drawer) -> Part:
         where = "all rows" if imputing.rows == imputing.of_rows else f"{imputing.rows:,} of {imputing.of_rows:,} rows"
         rows.append(["Looked at here", f"{imputing.draws} imputations of {where}, sampler {imputing.sampler}"])
         rows.append(["Uncertainty of the fit in these", imputing.parameter_uncertainty or "not included"])
-    chosen = [[name, _said(value)] for name, value in facts.chosen.items()]
+    chosen = [[name, _said(value)] for name, value in readable(facts.chosen).items()]
     settings = [[name, _said(value)] for name, value in facts.settings.items()]
     more = [("Every setting of model and method", Grid("Settings", ["setting", "value"], settings))]
     if chosen:
