@@ -5,16 +5,19 @@ chapter 15), by rejection."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import final
 
 import torch
 from torch import Tensor
 
-from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.samplers.base import Box, Imputer, impute
+from vgi_cli.maths.noise import KeyedNoise, mix64
+from vgi_cli.samplers.base import ROW_BLOCK, Box, Imputer, impute
 
 ATTEMPTS = 50
 """How often a row is drawn anew before its draw stays as it is."""
+TOGETHER = 16
+"""So many of these at most are made at once: as many as fill a block of rows."""
 FIRST = 0.7
 """About which share of the work the first draws are; for what is told of it."""
 
@@ -42,18 +45,27 @@ class Selected(Imputer):
         out = self._imputer.sample(x, missing, noise, box)
         refused = ~self._accepted(out, missing, noise.at("selection"))
         self._refused += int(refused.sum())
-        for attempt in range(1, ATTEMPTS + 1):
-            draws, rows = refused.any(1).nonzero()[:, 0], refused.any(0).nonzero()[:, 0]
-            if not len(rows):
-                break
+        attempt = 1
+        while attempt <= ATTEMPTS and bool(refused.any()):
             done = FIRST + (1 - FIRST) * (attempt - 1) / ATTEMPTS
             self._imputer.watch = lambda share, done=done: self.watch(done)  # type: ignore[misc]
-            again = noise.at(f"selection/{attempt}").select(rows=rows.to(noise.rows.device), draws=draws)
-            drawn = impute(self._imputer, x[rows], missing[rows], again, box)
+            draws, rows = refused.any(1).nonzero()[:, 0], refused.any(0).nonzero()[:, 0]
+            several = min(max(ROW_BLOCK // len(rows), 1), TOGETHER, ATTEMPTS + 1 - attempt)
+            keys = (
+                noise.rows[rows.to(noise.rows.device)]
+                + torch.arange(attempt, attempt + several, device=noise.rows.device)[:, None]
+            )
+            index = rows.repeat(several)
+            again = replace(noise.at("selection").select(draws=draws), rows=mix64(keys.flatten()))
+            drawn = impute(self._imputer, x[index], missing[index], again, box)
+            accepted = self._accepted(drawn, missing[index], again).unflatten(1, (several, -1))
+            first = accepted.int().argmax(1)[:, None, :, None].expand(-1, 1, -1, x.shape[1])
             at = draws[:, None], rows
-            taken = refused[at] & self._accepted(drawn, missing[rows], again.at("selection"))
-            out[at] = torch.where(taken[..., None], drawn, out[at])
+            taken = refused[at] & accepted.any(1)
+            chosen = drawn.unflatten(1, (several, -1)).gather(1, first)[:, 0]
+            out[at] = torch.where(taken[..., None], chosen, out[at])
             refused[at] &= ~taken
+            attempt += several
         self._kept += int(refused.sum())
         return out
 
