@@ -57,7 +57,8 @@ def test_levels_are_drawn_by_the_product_and_rows_go_together() -> None:
     same = (rows == plain).all(-1)[:, free].double().mean()
     assert abs(same - (LAW * CHANCE).sum()) < 0.02  # those that are accepted stay as they were drawn
     report = selected.diagnostics()
-    assert report["unlikely_rows"] == 0 and report["redrawn_rows"] == int((~same_rows(rows, plain)).sum())
+    assert report["unlikely_rows"] <= 10  # 1 of 14,000 is refused so often
+    assert report["redrawn_rows"] - int((~same_rows(rows, plain)).sum()) <= report["unlikely_rows"]
 
 
 def same_rows(a: Tensor, b: Tensor) -> Tensor:
@@ -82,3 +83,14 @@ def test_what_is_never_accepted_stays() -> None:
     assert torch.equal(drawn(selected, 5), drawn(Levels(), 5))
     assert inner.calls == 1 + ATTEMPTS and selected.diagnostics()["unlikely_rows"] == 4 * ROW_BLOCK
     assert told == sorted(told) and told[0] >= 0 and told[-1] < 1
+
+
+def test_of_rows_that_are_hardly_accepted_the_likelier_draws_are_taken() -> None:
+    """Where one draw in a thousand would be accepted, those in proportion to their probabilities are nearly as good."""
+    selected = Selected(Levels(), lambda x, missing: 1e-3 * by_level(x, missing))
+    rows = drawn(selected, 3000)
+    free = torch.arange(3000) % 3 > 0
+    share = torch.bincount(rows[:, free, 0].long().flatten(), minlength=3) / (4 * free.sum())
+    assert selected.diagnostics()["unlikely_rows"] > 10_000
+    assert (share - LAW * CHANCE / (LAW * CHANCE).sum()).abs().max() < 0.04
+    assert torch.equal((rows[:, free, 1] / 10).floor(), rows[:, free, 0])

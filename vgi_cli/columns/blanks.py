@@ -84,7 +84,9 @@ def _read(text: str, schema: Schema) -> Blank:
     cuts = [(_names(text[:at], schema), said) for at in ends if (said := list(_conditions(text[at + 1 :])))]
     if not cuts:
         raise UsageError(f"{FLAG}: expected COL:OTHER=LEVEL or COL:OTHER<NUMBER, got '{text}'", FORMS)
-    names, said = next((cut for cut in cuts if set(cut[0]) <= set(schema.modelled)), cuts[0])
+    names, said = next((cut for cut in cuts if cut[0] and set(cut[0]) <= set(schema.modelled)), cuts[0])
+    if not names:
+        raise UsageError(f"{where}: no column is named before the colon", FORMS)
     columns = tuple(place_of(where, [(name, None)], schema)[0] for name in names)
     name, relation, value = next((one for one in said if one[0] in schema.modelled), said[0])
     other, _ = place_of(where, [(name, None)], schema)

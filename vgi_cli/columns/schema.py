@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple, TypeVar, cast
@@ -28,7 +28,7 @@ from vgi_cli.columns.levelled import Levelled, listed
 from vgi_cli.columns.number import Constant, as_written
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
-from vgi_cli.columns.skips import Skip, Threshold
+from vgi_cli.columns.skips import Skip, Threshold, Unasked
 from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError, RunError, UsageError, nearest
 from vgi_cli.layout import Layout
@@ -140,6 +140,7 @@ class Schema:
     orders: tuple[Order, ...] = ()
     skips: tuple[Skip, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
+    unasked: tuple[Unasked, ...] = ()
 
     @cached_property
     def encoded(self) -> tuple[ModelledColumn, ...]:
@@ -169,6 +170,11 @@ class Schema:
         """Columns with one observed value: their holes get it."""
         return tuple(c for c in self.columns if isinstance(c, ConstantColumn))
 
+    def deciding(self, others: Collection[str]) -> list[Skip | Threshold]:
+        """The skips and thresholds that say where all of some columns are asked for."""
+        every: list[Skip | Threshold] = [*self.skips, *self.thresholds]
+        return [one for one in every if set(others) <= set(one.others)]
+
     def to_json(self) -> str:
         """JSON text; numbers survive the round trip exactly."""
         raw = {
@@ -179,6 +185,7 @@ class Schema:
             "orders": [_adapter(Order).dump_python(one, mode="json") for one in self.orders],
             "skips": [_adapter(Skip).dump_python(one, mode="json") for one in self.skips],
             "thresholds": [_adapter(Threshold).dump_python(one, mode="json") for one in self.thresholds],
+            "unasked": [_adapter(Unasked).dump_python(one, mode="json") for one in self.unasked],
         }
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -198,14 +205,15 @@ class Schema:
         if found in (1, 2):
             raw = _of_format_2(raw)
         if found in (3, 4, 5, 6, 7):
-            raw = {**raw, "format": SCHEMA_FORMAT}
+            skips = [{key: value for key, value in one.items() if key != "blank"} for one in raw.get("skips", ())]
+            raw = {**raw, "format": SCHEMA_FORMAT, "skips": skips}
         document = _checked(_adapter(_Document), raw)
         columns = tuple(_column_of(column, f"columns.{i}.") for i, column in enumerate(document.columns))
         once = len({c.name for c in columns}) == len(columns)
         if not once or any(c.role != "data" and not isinstance(c, Carried) for c in columns):
             raise _damaged("columns do not fit together")
         kept = {"relations": document.relations, "orders": document.orders, "skips": document.skips}
-        schema = cls(columns, document.transform, **kept, thresholds=document.thresholds)
+        schema = cls(columns, document.transform, **kept, thresholds=document.thresholds, unasked=document.unasked)
         if not all(_fits(one, schema) for one in schema.relations):
             raise _damaged("relations do not fit the columns")
         numbers = {column.name for column in schema.encoded if column.level_counts[-1] == 0}
@@ -216,6 +224,8 @@ class Schema:
             raise _damaged("skips do not fit the columns")
         if not all(one.name in numbers and set(one.others) <= set(counts) for one in schema.thresholds):
             raise _damaged("thresholds do not fit the columns")
+        if not all(_decided(one, schema) for one in schema.unasked):
+            raise _damaged("blank columns do not fit their skips")
         return schema
 
 
@@ -230,6 +240,14 @@ class _Document:
     orders: tuple[Order, ...] = ()
     skips: tuple[Skip, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
+    unasked: tuple[Unasked, ...] = ()
+
+
+def _decided(one: Unasked, schema: Schema) -> bool:
+    """Whether skips or thresholds say where some columns are asked for, and its shares are those of their levels."""
+    rules = schema.deciding(one.others)
+    levels = {len(rule.shares) for rule in rules if isinstance(rule, Skip)}
+    return bool(rules) and (len(one.blank) == 1 or levels == {len(one.blank)})
 
 
 @cache

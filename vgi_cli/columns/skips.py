@@ -25,19 +25,16 @@ class Skip:
     level   the code of the level
     others  the columns
     shares  how often each level occurs where one of them is observed
-    blank   how often none of them is observed, by level; empty: not known
     """
 
     name: str
     level: NonNegativeInt
     others: tuple[str, ...]
     shares: tuple[NonNegativeFloat, ...]
-    blank: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
 
     def __post_init__(self) -> None:
         sound = 0 < len(set(self.others)) == len(self.others) and self.name not in self.others
         sound = sound and self.level < len(self.shares) and not self.shares[self.level]
-        sound = sound and len(self.blank) in (0, len(self.shares))
         if not sound or abs(sum(self.shares) - 1) > NEAR_ONE:
             raise ValueError("the skipped columns do not fit together")
 
@@ -57,7 +54,6 @@ class Threshold:
     limit   the code nearest to them that is seen beside a cell
     others  the columns
     values  codes that are seen beside a cell, evenly by rank, the smallest first
-    blank   how often none of the others is observed on the other side of the limit
     """
 
     name: str
@@ -65,7 +61,6 @@ class Threshold:
     limit: float
     others: tuple[str, ...]
     values: tuple[float, ...]
-    blank: Annotated[float, Field(gt=0, lt=1)]
 
     def __post_init__(self) -> None:
         sound = 0 < len(set(self.others)) == len(self.others) and self.name not in self.others
@@ -81,6 +76,24 @@ class Threshold:
         """`'age' is 18 at least where 'income' is observed`; `limit` as its column writes it."""
         least = "least" if self.side == "below" else "most"
         return f"'{self.name}' is {limit} at {least} where {_some(self.others)} is observed"
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Unasked:
+    """How often some columns are all blank though they are asked for, in rows of the fitted table of which a cell is
+    missing that would say whether they are.
+
+    others  the columns; the same skips and thresholds say where they are asked for
+    blank   the share; where a single column of levels decides one for each of its levels, 1 where they are not asked
+    """
+
+    others: tuple[str, ...]
+    blank: tuple[Annotated[float, Field(gt=0, le=1)], ...]
+
+    def __post_init__(self) -> None:
+        if not self.others or not self.blank:
+            raise ValueError("the skipped columns do not fit together")
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -91,6 +91,7 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
         fitted, request, source, seen, keys, (out, layout, format, paths, folder) = _ready(request, reporter, stdout)
         work = Work(reporter, limit, stop, request.started)
         sampling = Sampling(fitted, request, work, incomplete=seen.incomplete)
+        sampling.own_table = _is_fitted(fitted, source.whole.origin.sha256)
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
             sampling.fill(source.rows, seen.incomplete, draws, keys)
             if request.point is not None and seen.incomplete:
@@ -356,7 +357,7 @@ def filled(
         seen = survey(Whole(table), fitted.schema, reporter, request.strict, unseen)
     request = dataclasses.replace(request, table=table)
     sampling = Sampling(fitted, request, Work(reporter, limit), incomplete=seen.incomplete)
-    sampling.even = even
+    sampling.even, sampling.own_table = even, keys is None and _is_fitted(fitted, table.sha256)
     keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)) if keys is None else keys
     rows = fitted.rows(table, keys.of(table))
     draws = sampling.whole(rows)
@@ -539,7 +540,7 @@ class Sampling:
         self._seed = seed_of(fitted, request)
         self.sampler = sampler_of(fitted, request)
         self._imputer: Imputer | None = None
-        self.even = False
+        self.even = self.own_table = False
         self._moved: dict[str, int] = {}
         self._apart = 0
         self.deltas = Deltas(request.delta or (), fitted, self.sampler)
@@ -639,10 +640,10 @@ class Sampling:
         return draws
 
     def _mask_probability(self, x: Tensor, missing: Tensor) -> Tensor:
-        """As of `Selected`, by the skips and thresholds of the columns that are not moved by `--delta`."""
-        chance = mask_probability(
-            x.double().cpu().numpy(), missing.cpu().numpy(), self._fitted.schema, self.deltas.columns
-        )
+        """As of `Selected`, by the skips and thresholds of the columns. What blank answers say is a matter of the table
+        that was fitted: elsewhere a question may have been left out."""
+        numbers, holes = x.double().cpu().numpy(), missing.cpu().numpy()
+        chance = mask_probability(numbers, holes, self._fitted.schema, blanks=self.own_table)
         return torch.from_numpy(chance).to(x.device)
 
     def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:
@@ -668,7 +669,12 @@ class Sampling:
         schema = self._fitted.schema
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
         names = [schema.modelled[one.other] for one in self._blanks]
-        self._left += take_back(self._blanks, draws, observed_codes(rows, schema, names), missing, schema)
+        observed = observed_codes(rows, schema, names)
+        if rows.source is not None:  # a level that stays though the fit has not seen it is there
+            for name in names:
+                absent = rows.source.table.missing(name)[rows.places.numpy()]
+                missing[:, schema.modelled.index(name)] &= absent
+        self._left += take_back(self._blanks, draws, observed, missing, schema)
 
     @property
     def left(self) -> Ints:
@@ -708,7 +714,12 @@ class Sampling:
 def keyed_by_content(fitted: FittedTable, table: Table) -> bool:
     """Whether the rows of a table are keyed by what they hold, and not by their number: those of tables that were
     handed over in memory, which may come row by row, but for the one that was fitted."""
-    return table.in_memory and table.sha256 != fitted.run.manifest["data"]["sha256"]
+    return table.in_memory and not _is_fitted(fitted, table.sha256)
+
+
+def _is_fitted(fitted: FittedTable, sha256: str) -> bool:
+    """Whether a table of this checksum is the one that was fitted."""
+    return bool(sha256 == fitted.run.manifest["data"]["sha256"])
 
 
 def seed_of(fitted: FittedTable, request: RunRequest) -> int:

@@ -22,7 +22,7 @@ from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
-from vgi_cli.encoding.skips import skips_among, thresholds_among
+from vgi_cli.encoding.skips import skips_among, thresholds_among, unasked_among
 from vgi_cli.encoding.straight import torn
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.encoding.texts import looks_written, read_as_numbers
@@ -130,6 +130,7 @@ def infer_schema(
         skips = skips_among(table, schema) if looked else ()
         thresholds = thresholds_among(table, schema, skips) if looked else ()
         schema = replace(schema, relations=relations, orders=orders, skips=skips, thresholds=thresholds)
+        schema = replace(schema, unasked=unasked_among(table, schema))
     doubts = [*suspects(table, schema, kinds), *redundant_notes(redundant(found, schema), schema)]
     return schema, _notes(table, schema, rows is not None, kinds) + doubts
 

@@ -17,7 +17,7 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold
+from vgi_cli.columns.skips import Skip, Threshold, Unasked
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.base import Table
 
@@ -94,12 +94,9 @@ def skips_among(table: Table, schema: Schema) -> tuple[Skip, ...]:
     for skip, _, _, nats in skipped(table, schema):
         sure = tuple(name for name, own in zip(skip.others, nats, strict=True) if own >= ENOUGH + choice)
         if sure and skip.name not in pooled:
-            codes, asked = codes_of(table, columns[skip.name]), _asked(table, sure)
-            known, levels = ~np.isnan(codes), len(skip.shares)
-            rows, without = (_counts(codes[some], levels) for some in (known, known & ~asked))
-            blank = (without + 0.5) / (rows + 1)
-            blank[skip.level] = 1.0
-            kept.append(Skip(skip.name, skip.level, sure, _shares(codes[known & asked], levels), tuple(blank.tolist())))
+            codes = codes_of(table, columns[skip.name])
+            asked = _asked(table, sure) & ~np.isnan(codes)
+            kept.append(Skip(skip.name, skip.level, sure, _shares(codes[asked], len(skip.shares))))
     return tuple(kept)
 
 
@@ -124,11 +121,13 @@ def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip]) -> tup
     names = list(every)
     observed = np.stack([~table.missing(name) for name in names], 1)
     explained: dict[str, list[Bools]] = {name: [] for name in names}
+    able = np.ones(observed.shape, bool)
     for skip in skips:
         own = codes_of(table, every[skip.name])
         for other in skip.others:
             explained[other].append(np.isnan(own) | (own == skip.level))
-    found = [one for name, own in codes.items() for one in _beyond(name, own, observed, names)]
+            able[:, names.index(other)] &= own != skip.level
+    found = [one for name, own in codes.items() for one in _beyond(name, own, observed, able, names)]
     kept: list[_Beyond] = []
     for one in sorted(found, key=lambda one: -int(one.rows.sum())):
         if not any(rows[one.rows].mean() >= COVERED for rows in explained[one.other]):
@@ -139,29 +138,28 @@ def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip]) -> tup
         groups.setdefault((one.name, one.side, one.limit), []).append(one.other)
     thresholds = []
     for (name, side, limit), others in groups.items():
-        own = codes[name]
-        beside = np.sort(own[_asked(table, others) & ~np.isnan(own)])
-        within = int((own >= limit).sum() if side == "below" else (own <= limit).sum())
-        blank = (within - len(beside) + 0.5) / (within + 1)
+        beside = np.sort(codes[name][_asked(table, others) & ~np.isnan(codes[name])])
         ranks = np.linspace(0, len(beside) - 1, min(VALUES, len(beside))).round().astype(int)
-        thresholds.append(Threshold(name, side, limit, tuple(others), tuple(beside[ranks].tolist()), blank))
+        thresholds.append(Threshold(name, side, limit, tuple(others), tuple(beside[ranks].tolist())))
     return tuple(thresholds)
 
 
-def _beyond(name: str, codes: Floats, observed: Bools, names: Sequence[str]) -> list[_Beyond]:
-    """Of codes [N] of one column: which others (`observed` [N, columns]) have no cell on one side of them."""
+def _beyond(name: str, codes: Floats, observed: Bools, able: Bools, names: Sequence[str]) -> list[_Beyond]:
+    """Of codes [N] of one column: which others (`observed` [N, columns]) have no cell on one side of them, though they
+    are not ruled out by a level (`able` [N, columns])."""
     known = np.flatnonzero(~np.isnan(codes))
     choice = ENOUGH + math.log(2 * max(len(codes), 1) * len(names) ** 2)
     sides: tuple[tuple[Side, float], ...] = (("below", 1.0), ("above", -1.0))
     found = []
     for side, sign in sides:
         order = known[np.argsort(sign * codes[known], kind="stable")]
-        sorted_codes, cells = sign * codes[order], observed[order]
-        for at in np.flatnonzero(cells.any(0) & ~cells.all(0)).tolist():
-            beyond = int(np.searchsorted(sorted_codes, sorted_codes[cells[:, at].argmax()]))
-            if names[at] == name or beyond < FEWEST or len(order) - beyond < NEAR:
+        for at in np.flatnonzero(observed[order].any(0) & ~observed[order].all(0)).tolist():
+            some = order if able[order, at].all() else order[able[order, at]]
+            sorted_codes, cells = sign * codes[some], observed[some, at]
+            beyond = int(np.searchsorted(sorted_codes, sorted_codes[cells.argmax()]))
+            if names[at] == name or beyond < FEWEST or len(some) - beyond < NEAR:
                 continue
-            share = min(cells[beyond:, at].mean(), cells[beyond : beyond + NEAR, at].mean())
+            share = min(cells[beyond:].mean(), cells[beyond : beyond + NEAR].mean())
             if share >= ASKED and -beyond * math.log1p(-min(share, 0.999)) >= choice:
                 limit = float(sign * sorted_codes[beyond])
                 rows = (codes < limit) if side == "below" else (codes > limit)
@@ -249,41 +247,88 @@ def keep_skips(
     return apart
 
 
-def mask_probability(x: Floats, missing: Bools, schema: Schema, but: Collection[str] = ()) -> Floats:
-    """[n, R] how likely it is that just these cells of the columns of skips and thresholds are missing, given the
-    completed encoded rows x [n, R, D]; missing [R, D]. In units of the likeliest level (side of a threshold), 1 in rows
-    of which the column that says where another one is asked is observed.
+def unasked_among(table: Table, schema: Schema) -> tuple[Unasked, ...]:
+    """How often the columns of the skips and thresholds of a schema are all blank though they are asked for, where a
+    column that decides is missing.
 
-    What the model took for missing at random is not: by Bayes' rule draws given the mask are in proportion to this.
-
-    but  columns of which nothing is said
+    Where these are observed, b of the rows that are asked are blank, and p have a level (a number) that is not asked.
+    Of the rows in which one is missing q are blank, q0 = p + (1 - p) b if it is missing by itself. More, where rows
+    lack both (somebody left): then the blank of a row says less, and of those that are asked b + t (1 - b) are blank,
+    with t = (q - q0) / (1 - q0). q is taken a standard error larger.
     """
-    first = {name: dims.start for name, dims in zip(schema.modelled, schema.layout.slices, strict=True)}
-    out = np.ones(x.shape[:2])
-    counted: set[tuple[str, str]] = set()
-    every: list[Skip | Threshold] = [*schema.skips, *schema.thresholds]
-    for one in every:
-        rows = np.flatnonzero(missing[:, first[one.name]])
-        if one.name in but or not len(rows):
+    every = {column.name: column for column in schema.encoded}
+    rules: list[Skip | Threshold] = [*schema.skips, *schema.thresholds]
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for other in dict.fromkeys(name for rule in rules for name in rule.others):
+        groups.setdefault(tuple(i for i, rule in enumerate(rules) if other in rule.others), []).append(other)
+    found = []
+    for key, others in groups.items():
+        own = [rules[i] for i in key]
+        names = list(dict.fromkeys(rule.name for rule in own))
+        codes = {name: codes_of(table, every[name]) for name in names}
+        known = np.stack([~np.isnan(codes[name]) for name in names], 1)
+        closed = np.stack([_closed([r for r in own if r.name == name], codes[name]) for name in names], 1)
+        blank, able = ~_asked(table, others), ~closed.any(1)
+        asked, unknown = able & known.all(1), able & ~known.all(1)
+        if not asked.any() or unknown.sum() < FEWEST:
             continue
-        blank, least = _blank_shares(one, x[:, rows], schema)
-        asked = ~missing[rows][:, [first[other] for other in one.others]].all(1)
-        about = {(one.name, other) for other in one.others}
-        if least is not None and counted.isdisjoint(about):
-            out[:, rows] *= np.where(asked, (1 - blank) / (1 - least), blank)
-            counted |= about
-        else:  # what the blanks say was counted, or is not known
-            out[:, rows] *= ~asked | (blank < 1)
+        b = (blank[asked].sum() + 0.5) / (asked.sum() + 1)
+        expected = 0.0
+        for lacking in np.unique(known[unknown], axis=0):
+            rows = unknown & (known == lacking).all(1)
+            like = known.all(1) & ~closed[:, lacking].any(1)
+            p = closed[like][:, ~lacking].any(1).mean()
+            expected += rows.sum() / unknown.sum() * (p + (1 - p) * b)
+        q = blank[unknown].mean()
+        q = min(1.0, q + math.sqrt(q * (1 - q) / unknown.sum()))
+        t = min(max((q - expected) / max(1 - expected, 1e-9), 0.0), 1.0)
+        shares = np.array([b])
+        if len(names) == 1 and isinstance(own[0], Skip):
+            levels, level = len(own[0].shares), codes[names[0]]
+            rows, without = (_counts(level[some], levels) for some in (known[:, 0], known[:, 0] & blank))
+            shares = (without + 0.5) / (rows + 1)
+            shares[[rule.level for rule in own if isinstance(rule, Skip)]] = 1.0
+        found.append(Unasked(tuple(others), tuple((shares + t * (1 - shares)).tolist())))
+    return tuple(found)
+
+
+def _closed(rules: Sequence[Skip | Threshold], codes: Floats) -> Bools:
+    """[..] whether one of some skips and thresholds of a column says of its codes [..] that others are not asked."""
+    said = [codes == rule.level if isinstance(rule, Skip) else rule.beyond(codes) for rule in rules]
+    return np.asarray(np.logical_or.reduce(said), bool)
+
+
+def mask_probability(x: Floats, missing: Bools, schema: Schema, *, blanks: bool) -> Floats:
+    """[n, R] how likely it is that just these cells of the columns of skips and thresholds are missing, given the
+    completed encoded rows x [n, R, D]; missing [R, D]. Up to a factor of the row, 1 at most: where a cell is observed
+    that a row is not asked for, 0; and with `blanks`, by Bayes' rule, where all are missing: 1 if it is not asked for
+    them, else how often they are blank all the same (`unasked_among`). 1 where observed cells say all of that.
+    """
+    at = dict(zip(schema.modelled, schema.layout.slices, strict=True))
+    every = {column.name: column for column in schema.encoded}
+    out = np.ones(x.shape[:2])
+
+    def codes(rule: Skip | Threshold, rows: Ints) -> Floats:
+        own = x[:, rows, at[rule.name]]
+        return own[..., 0] if isinstance(rule, Skip) else every[rule.name].decode(own)
+
+    rules: list[Skip | Threshold] = [*schema.skips, *schema.thresholds]
+    for rule in rules:
+        blank = missing[:, [at[other].start for other in rule.others]].all(1)
+        rows = np.flatnonzero(missing[:, at[rule.name].start] & ~blank)
+        out[:, rows] *= ~_closed([rule], codes(rule, rows))
+    for one in schema.unasked if blanks else ():
+        own = schema.deciding(one.others)
+        deciders = np.stack([missing[:, at[rule.name].start] for rule in own], 1)
+        blank = np.asarray(missing[:, [at[other].start for other in one.others]].all(1))
+        rows = np.flatnonzero(deciders.any(1))
+        closed: Bools = np.stack([_closed([rule], codes(rule, rows)) for rule in own], -1)
+        said = np.asarray((closed & ~deciders[rows]).any(-1))  # by a cell that is observed
+        share = np.full(closed.shape[:2], one.blank[0])
+        if len(one.blank) > 1:
+            share = np.array(one.blank)[codes(own[0], rows).astype(np.int64)]
+        asked = (1 - share) / max(1 - min(one.blank), 1e-9)
+        unasked = np.asarray(closed.any(-1))
+        chance = np.where(blank[rows], np.where(unasked, 1.0, share), np.where(unasked, 0.0, asked))
+        out[:, rows] *= np.where(said, 1.0, chance)
     return out
-
-
-def _blank_shares(one: Skip | Threshold, x: Floats, schema: Schema) -> tuple[Floats, float | None]:
-    """[n, R] the share of rows without a cell of the others among those like completed encoded rows x [n, R, D] in the
-    column, 1 where it is not asked; and the least that it can be, None where it is not known elsewhere."""
-    place = schema.modelled.index(one.name)
-    own = x[..., schema.layout.slices[place]]
-    if isinstance(one, Threshold):
-        column = schema.encoded[place]
-        return np.where(one.beyond(column.decode(own)), 1.0, one.blank), one.blank
-    shares = np.array(one.blank) if one.blank else (np.arange(len(one.shares)) == one.level).astype(np.float64)
-    return shares[own[..., 0].astype(np.int64)], float(shares.min()) if one.blank else None

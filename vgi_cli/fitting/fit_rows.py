@@ -619,9 +619,8 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
         "plugins": recipe.plugins,
         "timings": {"training_seconds": run.manifest["progress"]["seconds"], "command_seconds": work.seconds},
     }
-    if limit:
-        planned = {} if job.planned is None else {"epochs_without": job.planned}
-        entries["time_limit"] = {**(limit.record() or {}), **planned}
+    planned = {} if job.planned is None else {"epochs_without": job.planned}
+    entries["time_limit"] = {**(limit.record() or {}), **planned} if limit else {}
     with work.reporter.stage(SAVING):
         run.save({"model": {**tensors, **refits.tensors, **grown}}, entries, {RECIPE: recipe.text()})
     work.reporter.say(how_it_ended(outcome.epochs, outcome.stopped_by))

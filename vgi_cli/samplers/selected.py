@@ -14,10 +14,8 @@ from torch import Tensor
 from vgi_cli.maths.noise import KeyedNoise, mix64
 from vgi_cli.samplers.base import ROW_BLOCK, Box, Imputer, impute
 
-ATTEMPTS = 50
-"""How often a row is drawn anew before its draw stays as it is."""
-TOGETHER = 16
-"""So many of these at most are made at once: as many as fill a block of rows."""
+ATTEMPTS = 16
+"""How often a row is drawn anew before one of its draws is chosen; as many at once as fill a block of rows."""
 FIRST = 0.7
 """About which share of the work the first draws are; for what is told of it."""
 
@@ -40,38 +38,45 @@ class Selected(Imputer):
         return self._imputer.rows_at_once(draws, x)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        """Draws of the imputer; of a row none of whose ATTEMPTS was accepted the first one."""
+        """Draws of the imputer; of a row none of whose ATTEMPTS was accepted one of them, by their probabilities
+        (sampling importance resampling: Rubin 1988), the first one where all have none."""
         self._imputer.watch = lambda share: self.watch(FIRST * share)
         out = self._imputer.sample(x, missing, noise, box)
-        refused = ~self._accepted(out, missing, noise.at("selection"))
+        total = self._probability(out, missing)
+        refused = noise.at("selection").uniform(("selection",))[..., 0].to(total.device) >= total
         self._refused += int(refused.sum())
         attempt = 1
         while attempt <= ATTEMPTS and bool(refused.any()):
             done = FIRST + (1 - FIRST) * (attempt - 1) / ATTEMPTS
             self._imputer.watch = lambda share, done=done: self.watch(done)  # type: ignore[misc]
             draws, rows = refused.any(1).nonzero()[:, 0], refused.any(0).nonzero()[:, 0]
-            several = min(max(ROW_BLOCK // len(rows), 1), TOGETHER, ATTEMPTS + 1 - attempt)
-            keys = (
-                noise.rows[rows.to(noise.rows.device)]
-                + torch.arange(attempt, attempt + several, device=noise.rows.device)[:, None]
-            )
+            several = min(max(ROW_BLOCK // len(rows), 1), ATTEMPTS + 1 - attempt)
+            keys = noise.rows[rows.to(noise.rows.device)]
+            keys = keys + torch.arange(attempt, attempt + several, device=keys.device)[:, None]
             index = rows.repeat(several)
-            again = replace(noise.at("selection").select(draws=draws), rows=mix64(keys.flatten()))
+            again = replace(
+                noise.at("selection").select(draws=draws.to(noise.draws.device)), rows=mix64(keys.flatten())
+            )
             drawn = impute(self._imputer, x[index], missing[index], again, box)
-            accepted = self._accepted(drawn, missing[index], again).unflatten(1, (several, -1))
-            first = accepted.int().argmax(1)[:, None, :, None].expand(-1, 1, -1, x.shape[1])
+            chance = self._probability(drawn, missing[index]).unflatten(1, (several, -1))
+            u, other = (u.to(chance.device).unflatten(1, (several, -1)) for u in self._uniforms(again))
             at = draws[:, None], rows
-            taken = refused[at] & accepted.any(1)
-            chosen = drawn.unflatten(1, (several, -1)).gather(1, first)[:, 0]
-            out[at] = torch.where(taken[..., None], chosen, out[at])
-            refused[at] &= ~taken
+            for number, one in enumerate(drawn.unflatten(1, (several, -1)).unbind(1)):
+                weight, open_ = chance[:, number], refused[at]
+                accepted = u[:, number] < weight
+                kept = other[:, number] * (total[at] + weight) < weight  # in proportion to all weights so far
+                out[at] = torch.where((open_ & (accepted | kept))[..., None], one, out[at])
+                total[at] = torch.where(open_, total[at] + weight, total[at])
+                refused[at] &= ~accepted
             attempt += several
         self._kept += int(refused.sum())
         return out
 
-    def _accepted(self, drawn: Tensor, missing: Tensor, noise: KeyedNoise) -> Tensor:
-        """[n, R] whether a draw of a row is accepted."""
-        return noise.uniform(("selection",))[..., 0].to(drawn.device) < self._probability(drawn, missing)
+    @staticmethod
+    def _uniforms(noise: KeyedNoise) -> tuple[Tensor, Tensor]:
+        """[n, R] whether a draw is accepted, and whether it is kept all the same, depend on these."""
+        both = noise.at("selection").uniform(("accepted", "kept"))
+        return both[..., 0], both[..., 1]
 
     def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor | None:
         return self._imputer.level_probabilities(x, j, draw)

@@ -248,8 +248,14 @@ def _blanks(value: Any) -> list[str]:
     if not isinstance(value, Mapping):
         found, example = type(value).__name__, "for example leave_blank={'cigarettes': 'smoker=no'}"
         raise UsageError(f"leave_blank: expected a mapping, got {found}", example)
-    rules = [(name, [said] if isinstance(said, str) else list(said)) for name, said in value.items()]
-    return [f"{name}:{said}" for name, several in rules for said in several]
+    out = []
+    for name, said in value.items():
+        several = [said] if isinstance(said, str) else said
+        if not isinstance(several, Sequence) or not all(isinstance(one, str) for one in several):
+            example = "for example leave_blank={'income': ['age<18', 'age>70']}"
+            raise UsageError(f"leave_blank: expected texts for '{name}', got {said!r}", example)
+        out += [f"{name}:{one}" for one in several]
+    return out
 
 
 def as_files(value: Plugins) -> tuple[str | Path, ...]:
