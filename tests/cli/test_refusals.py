@@ -6,6 +6,7 @@ import gzip
 import importlib.util
 import io
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -378,6 +379,48 @@ def test_existing_outputs_are_kept(vgi: Vgi, run: Path) -> None:
     assert vgi("evaluate", "--checkpoint", "run", "data.csv", "-o", "report", "--force").code == 0
     assert vgi("fit", "data.csv", *FA, "--out", "run", "--force").code == 0
     assert not (run / "imputed").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "hint"),
+    [
+        (["report", "run"], "run/report.html", "-o FILE.html writes elsewhere, --json writes no page"),
+        (["report", "run", "-o", "ro/r.html"], "ro/r.html", "another -o FILE.html writes elsewhere"),
+        (["check", "data.csv", "--report", "ro/c.html"], "ro/c.html", "another --report FILE.html writes elsewhere"),
+        (["evaluate", "--checkpoint", "run", "data.csv"], "run/evaluations/report.json", "another -o DIR"),
+        (["evaluate", "--checkpoint", "run", "data.csv", "-o", "ro/e"], "ro/e/report.json", "another -o DIR"),
+        (
+            ["evaluate", "--checkpoint", "run", "data.csv", "--json", "--per-row", "ro/p.csv"],
+            "ro/p.csv",
+            "another --per-row",
+        ),
+        (["score", "run", "data.csv", "-o", "ro/a/s.csv"], "ro/a/s.csv", "name a file in another folder with -o"),
+        (["sample", "run", "-o", "ro/s.csv"], "ro/s.csv", "name a file in another folder with -o"),
+        (["impute", "--checkpoint", "run"], "run/imputed/data.csv", "name a file in another folder with -o"),
+        (["impute", "--checkpoint", "run", "-o", "ro/i.csv"], "ro/i.csv", "name a file in another folder with -o"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    vgi: Vgi, run: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], path: str, hint: str
+) -> None:
+    Path("ro").mkdir()
+    sealed = {Path.cwd() / "run", Path.cwd() / "ro"}
+    allowed = os.access
+    monkeypatch.setattr(
+        "os.access", lambda place, mode: not (mode & os.W_OK and Path(place) in sealed) and allowed(place, mode)
+    )
+    monkeypatch.setattr("vgi_cli.table.source.open_table", None)  # no table is read
+    error, said = refused(vgi, *words)
+    folder = Path.cwd() / path.split("/")[0]
+    assert error == f"cannot write '{path}': Permission denied ('{folder}')" and said.startswith(hint)
+
+
+def test_an_evaluation_that_is_only_printed_needs_no_folder(
+    vgi: Vgi, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda place, mode: not mode & os.W_OK)
+    assert vgi("evaluate", "--checkpoint", "run", "data.csv", "--json").code == 0
+    assert vgi("impute", "--checkpoint", "run", "--format", "single", "-o", "-").code == 0
 
 
 SCHEMA = pa.schema([("a", pa.float64()), ("b", pa.float64()), ("count", pa.int64())])

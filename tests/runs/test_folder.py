@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from vgi_cli.errors import FitError, RunError, UsageError
 from vgi_cli.fitting.plan import find_run
 from vgi_cli.runs import files as checkpoint
 from vgi_cli.runs import folder as directory
-from vgi_cli.runs.files import COMMITTED, PENDING, commit, finish_commit, write_atomic, write_synced
+from vgi_cli.runs.files import COMMITTED, PENDING, barrier, commit, finish_commit, write_atomic, write_synced
 from vgi_cli.runs.folder import RunFolder, beside, check_free, check_writable, claim, set_aside
 from vgi_cli.runs.lock import sole_writer
 from vgi_cli.runs.tensors import read_tensors
@@ -135,6 +136,13 @@ def test_whether_a_folder_can_be_made_is_found_before_a_fit(tmp_path: Path, monk
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
     with pytest.raises(RunError, match=r"cannot create '.*run': Permission denied"):
         check_writable(tmp_path / "a" / "run")
+
+
+def test_a_read_only_disk_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert barrier(tmp_path / "a") == (tmp_path, "Permission denied")
+    monkeypatch.setattr("os.statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    assert barrier(tmp_path / "a") == (tmp_path, "Read-only file system")
 
 
 def test_a_folder_below_a_file_cannot_be_created(tmp_path: Path) -> None:

@@ -235,6 +235,20 @@ def test_a_full_disk_of_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None
     assert "TMPDIR" in str(caught.value.hint) and caught.value.exit_code == 1
 
 
+@pytest.mark.parametrize(("where", "hint"), [(None, "in TMPDIR"), ("new/o.csv", "with --out")])
+def test_a_folder_that_takes_no_temporary_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str | None, hint: str
+) -> None:
+    def fail(**options: object) -> None:
+        raise OSError(13, os.strerror(13))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", fail)
+    with pytest.raises(VgiError, match="cannot write a temporary file: Permission denied") as caught:
+        SpooledDraws(1, None if where is None else tmp_path / where)
+    assert caught.value.hint == f"name a folder that can be written {hint}"
+    assert caught.value.message.endswith(f"denied ('{tmp_path}')" if where else "denied")
+
+
 def test_spooled_draws_come_back(tmp_path: Path) -> None:
     values = np.random.default_rng(0).normal(size=(3, 7, 2))
     missing = values[0] > 0

@@ -21,7 +21,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.deltas import Deltas, record_path
 from vgi_cli.commands.dry_run import ImputePlan
 from vgi_cli.commands.memory import refuse_beyond, require_files, to_impute
-from vgi_cli.commands.requests import ImputeRequest, RunRequest
+from vgi_cli.commands.requests import ELSEWHERE, ImputeRequest, RunRequest
 from vgi_cli.commands.samplers import checked_sampler, make_imputer, parameter_uncertainty, sampler_of
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode, unpool
@@ -37,7 +37,7 @@ from vgi_cli.machine.work import OutOfTime, TimeUp, Work, giving_up, limit_of, w
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import DRAWING, READING, WRITING, Reporter, Stage
-from vgi_cli.runs.files import json_bytes, write_atomic
+from vgi_cli.runs.files import json_bytes, require_writable, write_atomic
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.samplers.base import ROW_BLOCK, Box, Imputer
 from vgi_cli.samplers.base import impute as impute_rows
@@ -209,6 +209,7 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
     if request.safe_cells:
         refuse_safe("csv" if layout == "mids-csv" or not isinstance(out, Path) else output_format(out, described))
     if isinstance(out, Path):
+        require_writable(out, ELSEWHERE)
         in_memory = TableName([], None, fitted.recipe.table, False)
         named = name_of(fitted, request) if request.table is None else in_memory
         if folder_asked(request.out, named.data):

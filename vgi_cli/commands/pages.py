@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 from vgi_cli.errors import UsageError
+from vgi_cli.runs.files import require_writable
 
 DRAWN_BY = ("matplotlib", "jinja2")
 """The packages of the extra `report`."""
@@ -29,6 +30,7 @@ def refuse_page(path: Path, flag: str, force: bool) -> None:
         raise UsageError(f"{flag}: a report is an HTML file, got '{path}'", "name it FILE.html")
     if not path.parent.is_dir():
         raise UsageError(f"{flag}: no folder '{path.parent}'", "create it first")
+    elsewhere = f"another {'-o' if flag == '--out' else flag} FILE.html writes elsewhere"
     if path.exists() and not force:
-        again = f"{flag} FILE.html" if flag != "--out" else "-o FILE.html"
-        raise UsageError(f"'{path}' exists", f"--force replaces it, another {again} writes elsewhere")
+        raise UsageError(f"'{path}' exists", f"--force replaces it, {elsewhere}")
+    require_writable(path, elsewhere)

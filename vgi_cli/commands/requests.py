@@ -23,6 +23,7 @@ from vgi_cli.ranges import MECHANISMS, MOST_IMPUTATIONS, MOST_ROWS
 from vgi_cli.registry import names as registry
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Reporter
+from vgi_cli.runs.files import require_writable
 from vgi_cli.runs.folder import RunFolder, check_free
 from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.gather import gather, require_data
@@ -54,6 +55,8 @@ POINTS = ("mean", "median", "mode")
 UNCERTAINTY = ("auto", "bootstrap", "posterior", "none")
 DRAWS = 5
 """Imputations of a hole, where nobody says how many."""
+ELSEWHERE = "name a file in another folder with -o"
+"""The hint where the folder of an output cannot be written."""
 AVERAGED = 100
 """Draws of which a point estimate is made: its error is then half a percent above what infinitely many would leave."""
 AVERAGED_CHAINS = 20
@@ -399,6 +402,7 @@ class ImputeRequest(RunRequest):
         origin = Origin(*stem_of(named[0]))
         layout = cast(OutputLayout, self.format)
         out = self.folder or default_output(self.beside("imputed"), origin, layout)
+        require_writable(out, ELSEWHERE)
         if folder_asked(self.out, named):
             paths = folder_paths(out, m=self.m or 1, layout=layout, shard=self.part)
             refuse_folders(paths, named, force=self.force)
@@ -428,6 +432,7 @@ class SampleRequest(RunRequest):
             if self.folder is not None and self.out != "-":
                 refuse_type(self.folder)
                 refuse_existing([self.folder], force=self.force)
+                require_writable(self.folder, ELSEWHERE)
             from vgi_cli.commands.sample import sample
 
             return sample(self, reporter)
@@ -483,6 +488,7 @@ class ScoreRequest(ScoringRequest):
                 given = [*(self.said("data") or []), self.said("mask")]
                 refuse_sources([self.folder], [path for path in given if path is not None], "read here")
                 refuse_existing([self.folder], force=self.force)
+                require_writable(self.folder, ELSEWHERE)
             from vgi_cli.commands.evaluate.score import score
 
             return score(self, reporter)
@@ -543,8 +549,7 @@ class EvaluateRequest(ScoringRequest):
     def refuse_outputs(self) -> None:
         """UsageError for outputs that cannot be; a report in the run itself is numbered, so it can."""
         out = self.folder
-        if self.write and out is None:
-            self.beside("evaluations")
+        folder = self.beside("evaluations") if self.write and out is None else out
         paths = [] if out is None or not self.write else [out / "report.json", out / "report.md"]
         if self.per_row is not None:
             paths.append(Path(self.per_row))
@@ -559,6 +564,11 @@ class EvaluateRequest(ScoringRequest):
             if path.exists() and not self.force:
                 other = "another -o DIR" if path.parent == out else "another --per-row"
                 raise UsageError(f"'{path}' exists", f"--force replaces it, {other} writes elsewhere")
+        if self.per_row is not None:
+            require_writable(Path(self.per_row), "another --per-row writes elsewhere")
+        if self.write and folder is not None:
+            hint = "another -o DIR writes elsewhere, --json alone writes no file"
+            require_writable(folder / "report.json", hint)
 
 
 _Request = TypeVar("_Request", bound=Request)

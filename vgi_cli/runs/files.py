@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from vgi_cli.errors import UsageError
+
 PENDING = ".checkpoint.tmp"
 COMMITTED = ".checkpoint"
 PREVIOUS = ".previous"
@@ -31,6 +33,26 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def barrier(folder: Path) -> tuple[Path, str] | None:
+    """Why no file can be made in a folder, as far as permissions tell: the nearest place on its path that exists, and
+    the system's words. None: one can, once the folders below that place are made."""
+    folder = folder.absolute()
+    place = next(one for one in (folder, *folder.parents) if one.exists())
+    if not place.is_dir():
+        return place, os.strerror(errno.ENOTDIR)
+    if os.access(place, os.W_OK | os.X_OK):
+        return None
+    sealed = bool(os.statvfs(place).f_flag & os.ST_RDONLY)
+    return place, os.strerror(errno.EROFS if sealed else errno.EACCES)
+
+
+def require_writable(path: Path, hint: str) -> None:
+    """UsageError, with a hint, where a file cannot be written: found before the work whose result it is to hold."""
+    if (found := barrier(Path(os.path.realpath(path)).parent)) is not None:
+        place, why = found
+        raise UsageError(f"cannot write '{path}': {why} ('{place}')", hint)
 
 
 def write_synced(path: Path, data: bytes) -> None:

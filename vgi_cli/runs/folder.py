@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import json
 import os
@@ -19,6 +18,7 @@ from vgi_cli.runs.files import (
     COMMITTED,
     PENDING,
     PREVIOUS,
+    barrier,
     commit,
     drop_previous,
     file_sha256,
@@ -167,15 +167,9 @@ def check_free(out: Path | None, force: bool, *, resumes: bool = True) -> None:
 
 def check_writable(out: Path | None) -> None:
     """RunError where no folder can be made there, as far as permissions tell: found before a fit, not after it."""
-    place = Path() if out is None else out if out.exists() else out.absolute().parent
-    while not place.exists():
-        place = place.parent
-    wrong = None if place.is_dir() else errno.ENOTDIR
-    if wrong is None and not os.access(place, os.W_OK | os.X_OK):
-        wrong = errno.EACCES
-    if wrong is not None:
+    if (found := barrier(Path() if out is None else out)) is not None:
         what = "a run folder here" if out is None else f"'{out}'"
-        raise RunError(f"cannot create {what}: {os.strerror(wrong)}", "choose another folder with --out")
+        raise RunError(f"cannot create {what}: {found[1]}", "choose another folder with --out")
 
 
 def claim_or_beside(out: Path | None, force: bool = False) -> Claim:

@@ -80,7 +80,7 @@ class TableInFiles(Table):
 
     def _write(self, tables: Sequence[Table]) -> None:
         """Append the cells of some blocks, column by column."""
-        with scratch_errors(self.folder):
+        with scratch_errors(self.folder / "columns"):
             for i, stored in enumerate(self._stored):
                 cells = _bytes_of(tables, i)
                 hidden = [table.hidden for table in tables if table.hidden is not None]

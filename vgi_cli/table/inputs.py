@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import os
@@ -387,20 +388,26 @@ def copied(file: BinaryIO, check: Callable[[int], None] = lambda size: None) -> 
 
 @contextmanager
 def scratch_errors(near: Path | None = None) -> Iterator[None]:
-    """VgiError where the disk of a temporary file is full, which was made by `scratch(near)`."""
+    """VgiError where a temporary file cannot be written that is, or is to be, made by `scratch(near)`."""
     try:
         yield
     except OSError as error:
-        raise VgiError(
-            f"cannot write a temporary file: {error.strerror or error}",
-            "free some space, or name a larger folder in TMPDIR"
-            if near is None
-            else "free some space, or choose a folder on a larger disk with --out",
-        ) from None
+        where = "" if near is None else f" ('{_home(near)}')"
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            by = "in TMPDIR" if near is None else "with --out"
+            hint = f"name a folder that can be written {by}"
+        else:
+            larger = "name a larger folder in TMPDIR" if near is None else "choose a folder on a larger disk with --out"
+            hint = f"free some space, or {larger}"
+        raise VgiError(f"cannot write a temporary file: {error.strerror or error}{where}", hint) from None
 
 
 def scratch(near: Path | None = None) -> BinaryIO:
     """An empty file to write and read: in the nearest folder above `near` that exists, else where TMPDIR says."""
-    folder = None if near is None else next(parent for parent in near.absolute().parents if parent.is_dir())
     with scratch_errors(near):
-        return cast(BinaryIO, tempfile.TemporaryFile(dir=folder))
+        return cast(BinaryIO, tempfile.TemporaryFile(dir=None if near is None else _home(near)))
+
+
+def _home(near: Path) -> Path:
+    """The nearest folder above a path that exists."""
+    return next(parent for parent in near.absolute().parents if parent.is_dir())

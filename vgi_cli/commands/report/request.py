@@ -13,6 +13,7 @@ from vgi_cli.commands.requests import Request, check_rows
 from vgi_cli.errors import UsageError
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Reporter
+from vgi_cli.runs.files import require_writable
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.table.base import Table
 
@@ -66,6 +67,8 @@ class ReportRequest(Request):
         """UsageError for a place where no page can go."""
         if self.folder is not None:
             refuse_page(self.folder, "--out", self.force)
+        else:
+            require_writable(self.place(), "-o FILE.html writes elsewhere, --json writes no page")
 
     def place(self) -> Path:
         """Where the page goes: to `out`, else to the folder of the first run: report.html, report-2.html, … (with
