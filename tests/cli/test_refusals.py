@@ -493,6 +493,23 @@ def test_a_fitted_table_that_changed(vgi: Vgi, run: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["fit", "--resume", "--out", "run", "--epochs", "9999"], "fit anew with another --out"),
+        (["impute", "--checkpoint", "run"], "give DATA, a table to fill"),
+        (["sample", "run", "--missing"], "leave out --missing"),
+    ],
+)
+def test_what_to_do_where_the_fitted_table_is_not_what_it_was(vgi: Vgi, run: Path, words: list[str], hint: str) -> None:
+    Path("data.csv").write_text(text(seed=1))
+    error, said = refused(vgi, *words)
+    assert error.startswith("data.csv has changed since run was fitted") and said == f"restore the file, or {hint}"
+    Path("data.csv").rename("dta.csv")
+    gone = f"{Path('data.csv').resolve()}: no such file, and run was fitted on it"
+    assert refused(vgi, *words) == (gone, f"put it back there, or {hint}")
+
+
+@pytest.mark.parametrize(
     ("table", "error"),
     [
         ("a,b\n1,2\n", "lacks the fitted column 'count'"),

@@ -347,6 +347,7 @@ def test_a_table_that_has_changed_is_refused(vgi: Vgi, runs: Path) -> None:
     Path("t.csv").write_text((runs / "data.csv").read_text().replace("k1,", "k01,"))
     done = vgi("report", "r", "--json")
     assert done.code == 2 and done.error.startswith("t.csv has changed since r was fitted")
+    assert done.hint == "restore the file, or fit it anew"
     there = Path("t.csv").resolve()
     there.unlink()
     done = vgi("report", "r", "--json")

@@ -33,6 +33,7 @@ from vgi_cli.fitting.rows import (
     match,
     new_schema,
     read,
+    require_fitted_files,
     rows_of,
     to_keep,
     weighted,
@@ -68,6 +69,8 @@ from vgi_cli.table.columns import TableInFiles
 
 IN_FILES = ("em", "vgi", "vbgi")
 """Methods that work on a table whose rows lie in files."""
+ANEW = "fit anew with another --out"
+"""What to do where a fit cannot go on, because its table is not what it was."""
 READ, KNOWN = 0.4, 0.7
 """Shares of the reading after which the table is in memory, and its columns are known."""
 
@@ -278,9 +281,10 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
     with reporter.stage(READING) as stage:
         require_files(request.max_memory, table)
         if table is None:
+            require_fitted_files(run, f"put it back there, or {ANEW}")
             said = request.max_memory or run.record.max_memory
             table = place(recipe, _placing(recipe, said, run.path), ceiling, reporter)
-        check_same_data(run, table)
+        check_same_data(run, table, ANEW)
         schema = Schema.from_json(run.text(SCHEMA))
         kept = _kept(run, table, schema, reporter)
         rows, held = _encode(recipe, table, schema, stage, Silent(), kept)

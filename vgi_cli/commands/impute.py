@@ -31,7 +31,7 @@ from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.encoding.skips import mask_probability
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
-from vgi_cli.fitting.rows import Part, Rows, Survey, check_same_data, open_blocks, read, survey
+from vgi_cli.fitting.rows import Part, Rows, Survey, check_same_data, open_blocks, read, require_fitted_files, survey
 from vgi_cli.machine.device import available, resolve_device, set_threads
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work, giving_up, limit_of, watch_signals
 from vgi_cli.maths.noise import KeyedNoise
@@ -464,8 +464,13 @@ class TableName(NamedTuple):
     fitted: bool
 
 
-def name_of(fitted: FittedTable, request: RunRequest) -> TableName:
-    """The table that is named, else the one that the run was fitted on. UsageError where the run does not know it."""
+NEW_ROWS = "give DATA, a table to fill"
+"""What to do where the fitted table is not what it was."""
+
+
+def name_of(fitted: FittedTable, request: RunRequest, otherwise: str = NEW_ROWS) -> TableName:
+    """The table that is named, else the one that the run was fitted on. UsageError where the run does not know it,
+    InputError where it is not there any more; `otherwise`: what to do then."""
     named, mask = request.said("data"), request.said("mask")
     if named is not None:
         return TableName(named, mask, table_settings(request, fitted.recipe.table), False)
@@ -475,15 +480,17 @@ def name_of(fitted: FittedTable, request: RunRequest) -> TableName:
         raise UsageError(f"the run was fitted on {source}, which it does not keep", "give DATA")
     if mask is not None or any(key.startswith("table.") for key in request.settings):
         raise UsageError("--mask, --na-values, --delimiter and --decimal belong to DATA", "give DATA")
+    require_fitted_files(fitted.run, f"put it back there, or {otherwise}")
     return TableName(data.paths, data.mask, fitted.recipe.table, True)
 
 
-def fitted_or_new(fitted: FittedTable, request: RunRequest) -> Table:
-    """The table that is named, else the fitted one (InputError when it has changed), in memory."""
-    name = name_of(fitted, request)
+def fitted_or_new(fitted: FittedTable, request: RunRequest, otherwise: str = NEW_ROWS) -> Table:
+    """The table that is named, else the fitted one, in memory. InputError when that has changed or is gone;
+    `otherwise`: what to do then."""
+    name = name_of(fitted, request, otherwise)
     table = read(name.data, name.mask, name.reading, fitted.schema)
     if name.fitted:
-        check_same_data(fitted.run, table)
+        check_same_data(fitted.run, table, otherwise)
     return table
 
 
@@ -492,7 +499,7 @@ def blocks_of(fitted: FittedTable, request: RunRequest) -> Files:
     name = name_of(fitted, request)
     source = open_blocks(name.data, name.mask, name.reading, fitted.schema)
     if name.fitted:
-        check_same_data(fitted.run, source.origin)
+        check_same_data(fitted.run, source.origin, NEW_ROWS)
     return source
 
 

@@ -143,6 +143,6 @@ def _patterns(fitted: FittedTable, request: SampleRequest, seed: int, keys: Tens
         raise UsageError(
             f"--missing: the run was fitted on {source}, which it does not keep", "leave it out, or fit a file"
         )
-    table = fitted_or_new(fitted, request) if request.table is None else request.table
+    table = fitted_or_new(fitted, request, "leave out --missing") if request.table is None else request.table
     chosen = (KeyedNoise(seed, ("row",), keys, FIRST, "sample/pattern").uniform()[0, :, 0] * table.N).long().numpy()
     return {c.name: table.missing(c.name)[chosen] for c in (*fitted.schema.encoded, *fitted.schema.constants)}

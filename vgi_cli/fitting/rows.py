@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from vgi_cli.runs.folder import RunFolder
 from vgi_cli.runs.store import ENCODED, RunStore
 from vgi_cli.scratch import Scratch
 from vgi_cli.settings.recipe import Recipe, TableSettings
+from vgi_cli.table.addresses import is_address
 from vgi_cli.table.base import Table
 from vgi_cli.table.columns import TableInFiles
 from vgi_cli.table.fills import Style, absent, find_styles
@@ -287,13 +289,22 @@ def held_out(recipe: Recipe, N: int) -> tuple[Tensor, Tensor] | None:
     return split(N, recipe.val, stream(recipe.seed, "split")) if isinstance(recipe.val, float) else None
 
 
-def check_same_data(run: RunStore, table: Table | Origin) -> None:
-    """InputError when the table is not the one that the run was fitted on."""
+def require_fitted_files(run: RunStore, hint: str) -> None:
+    """InputError, with a hint, for a file that the run was fitted on and that is not where it was."""
+    data = run.record.data
+    for path in (*(data.paths or ()), *([data.mask] if data.mask else [])):
+        if path != "-" and not is_address(path) and not Path(path).exists():
+            raise InputError(f"{path}: no such file, and {run.name} was fitted on it", hint)
+
+
+def check_same_data(run: RunStore, table: Table | Origin, otherwise: str | None = None) -> None:
+    """InputError when the table is not the one that the run was fitted on. `otherwise`: what the hint names beside
+    restoring it."""
     if table.sha256 != run.record.data.sha256:
         raise InputError(
             f"{table.label} has changed since {run.name} was fitted (SHA-256 {table.sha256[:12]}…, "
             f"the run has {run.record.data.sha256[:12]}…)",
-            "restore the file, or give DATA (of vgi impute) to fill new rows",
+            "restore the file" if otherwise is None else f"restore the file, or {otherwise}",
         )
 
 

@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -29,9 +28,9 @@ from vgi_cli.commands.samplers import parameter_uncertainty
 from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.missingness import missingness
-from vgi_cli.errors import InputError, UsageError
+from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
-from vgi_cli.fitting.rows import Rows, match
+from vgi_cli.fitting.rows import Rows, match, require_fitted_files
 from vgi_cli.fitting.tables import row_weights
 from vgi_cli.machine.work import OutOfTime, Stop, TimeLimit, Work, giving_up
 from vgi_cli.maths.noise import KeyedNoise
@@ -64,7 +63,6 @@ from vgi_cli.reports.values import (
 from vgi_cli.reports.verdicts import judge
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.samplers.trees import ROUNDS
-from vgi_cli.table.addresses import is_address
 from vgi_cli.table.base import Table
 
 T = TypeVar("T")
@@ -100,7 +98,7 @@ def examine(
     with reporter.stage(READING):
         if table is None:
             _require_table(fitted)
-            table = fitted_or_new(fitted, asked)
+            table = fitted_or_new(fitted, asked, "fit it anew")
         match(table, fitted.schema, Silent(), unseen=fitted.recipe.table.unseen)
         rows = fitted.rows(table)
     looked = Looked(fitted, table, rows, tips)
@@ -120,12 +118,7 @@ def _require_table(fitted: FittedTable) -> None:
             f"{run.name} was fitted on {source}, which it does not keep",
             "a report reads the fitted table again: fit a file",
         )
-    for path in paths:
-        if not is_address(path) and not Path(path).exists():
-            raise InputError(
-                f"{path}: no such file, and {run.name} was fitted on it",
-                "a report reads the fitted table again: put it back there, or fit where it is now",
-            )
+    require_fitted_files(run, "a report reads the fitted table again: put it back there, or fit where it is now")
 
 
 @dataclasses.dataclass(frozen=True)
