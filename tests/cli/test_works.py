@@ -122,6 +122,21 @@ def test_swapped_columns_and_empty_columns_of_new_rows(vgi: Vgi, run: Path) -> N
     assert all(all(row) for row in rows)
 
 
+def test_rows_in_which_nothing_is_observed_have_no_report(vgi: Vgi, run: Path) -> None:
+    Path("new.csv").write_text("a,b,count\n,,\n,,\n")
+    for more in ([], ["-q", "--json"], ["--fail-if", "loglik < -5"]):
+        done = vgi("evaluate", "--checkpoint", "run", "new.csv", *more)
+        what = "new.csv: no row has an observed cell of a modelled column; nothing was written"
+        assert (done.code, done.out, done.error) == (1, "", what)
+        assert done.hint == "check --na-values, --delimiter and --mask" and not (run / "evaluations").exists()
+    Path("full.csv").write_text("a,b,count\n0.1,0.2,5\n0.3,0.1,4\n")
+    done = vgi("evaluate", "--checkpoint", "run", "new.csv", "--truth", "full.csv", "--json", "-q")
+    report = json.loads(done.out)
+    assert done.code == 0 and "no row has an observed cell of a modelled column" in report["notes"]
+    assert "new.csv: no row has an observed cell of a modelled column, so there is no log-likelihood" in done.err
+    assert len(report["imputation"]["columns"]) == 3 and "loglik" not in report
+
+
 def test_one_new_row_by_stdin_to_stdout(vgi: Vgi, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a,b,count\n0.5,,5\n")))
     done = vgi("impute", "--checkpoint", "run", "-")

@@ -35,7 +35,7 @@ from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest, check_rows
 from vgi_cli.commands.samplers import checked_sampler, parameter_uncertainty
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import log_scale
-from vgi_cli.errors import InputError, Interrupted, UsageError
+from vgi_cli.errors import InputError, Interrupted, UsageError, VgiError
 from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores, draws_alone, score_imputations
 from vgi_cli.evaluation.report import entering, imputation_part, loglik_part, make_report, markdown, remarks
@@ -86,7 +86,8 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
     else to a new folder of the run, evaluations/<table>, <table>-2, … (with `request.force` to the first of them).
 
     What the time limit or a signal leaves no time for is left out of the report, and a note says so. Raises UsageError,
-    InputError or RunError before anything is written, and TimeUp or Interrupted where nothing was scored by then.
+    InputError or RunError before anything is written, TimeUp or Interrupted where nothing was scored by then, and
+    VgiError where there is nothing to report on: no row has an observed cell.
     """
     limit = limit_of(request.settings, request.started)
     with watch_signals() as stop:
@@ -159,6 +160,12 @@ def make(
         how = "alike: the table has no column" if weight is None else "in the means by column"
         notes.append(f"rows count {how} '{by}' (--weight of the fit)")
         part |= {} if weight is None else {"weight": by}
+    if not fitted.empty and bool(missing.all()):
+        notes.append(f"no row {'that was scored ' * sampled}has an observed cell of a modelled column")
+        if not more and known is None:
+            what = f"{table.label}: {notes[-1]}; nothing was written"
+            raise VgiError(what, "check --na-values, --delimiter and --mask")
+        reporter.warn(f"{table.label}: {notes[-1]}, so there is no log-likelihood")
     if sampled and part:
         part["sample"] = {"rows": len(scored.rows), "of": table.N, "seed": seed}
 
