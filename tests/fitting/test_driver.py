@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -332,6 +333,16 @@ def test_a_full_disk_fails_and_keeps_the_last_good_checkpoint(tmp_path: Path, mo
     monkeypatch.undo()
     assert all(same_tensors(good[stem], parts_of(path)[stem]) for stem in good)
     assert not (path / ".checkpoint.tmp").exists()
+
+
+def test_a_full_disk_before_the_first_checkpoint_promises_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr("vgi_cli.runs.tensors.write_tensors", full)
+    with pytest.raises(FitError, match=r"cannot save in .*: File too large$") as caught:
+        new_drive(new_run(tmp_path / "run"), epochs=3).go()
+    assert caught.value.hint == "raise the limit on the size of files (ulimit -f)"
 
 
 def test_checkpoints_are_written_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -19,7 +20,7 @@ from vgi_cli.commands.holdout import first_fit
 from vgi_cli.commands.memory import Placing, in_pieces, place, require_files, require_memory
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
-from vgi_cli.errors import InputError, RunError, UsageError, VgiError, nearest_file
+from vgi_cli.errors import FitError, InputError, RunError, UsageError, VgiError, nearest_file
 from vgi_cli.fitting.driver import how_it_ended
 from vgi_cli.fitting.fit_rows import Keep, More, fit_rows, in_memory, resume_rows, stages
 from vgi_cli.fitting.fitted import FittedTable, check_settings, load, used_names
@@ -49,6 +50,7 @@ from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import ENCODING, POSTERIOR, READING, REFITS, SAVING, TRAINING, TRYING, Reporter, Silent
 from vgi_cli.runs.elsewhere import RunElsewhere
+from vgi_cli.runs.files import REMEDIES
 from vgi_cli.runs.folder import (
     CARD,
     RunFolder,
@@ -56,7 +58,9 @@ from vgi_cli.runs.folder import (
     check_free,
     check_writable,
     claim_or_beside,
+    has_model,
     in_its_place,
+    is_run,
     left_beside,
     set_aside,
 )
@@ -90,7 +94,9 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
         reporter.warn(left_beside(out, aside[0]))
     with watch_signals() as stop, Ceiling() as ceiling, _ranks(request, run) as ranks:
         if run is not None:
-            return _resume(run, request, Work(reporter, limit, stop, request.started, run.path, ranks=ranks), ceiling)
+            with _written(lambda: run.path):
+                work = Work(reporter, limit, stop, request.started, run.path, ranks=ranks)
+                return _resume(run, request, work, ceiling)
         if request.resume and request.table is None and "data" not in settings:
             begin = "name the table too, to begin a fit there"
             if out is not None and not out.exists():
@@ -119,8 +125,28 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
                     yield made[0]
 
         folder = Path().absolute() if out is None else out.absolute().parent
-        _fit(request, keep, Work(reporter, limit, stop, request.started, folder, ranks=ranks), ceiling)
+        with _written(lambda: made[0].path if made else None):
+            _fit(request, keep, Work(reporter, limit, stop, request.started, folder, ranks=ranks), ceiling)
         return made[0]
+
+
+@contextmanager
+def _written(place: Callable[[], Path | None]) -> Iterator[None]:
+    """FitError where the disk fails a run in this context: in which folder, what is kept there, and how the fit goes
+    on. `place`: the folder; None: there is none yet."""
+    try:
+        yield
+    except OSError as error:
+        path = place()
+        if error.errno not in REMEDIES or path is None or not is_run(path):
+            raise
+        if error.filename is not None and not Path(error.filename).resolve().is_relative_to(path.resolve()):
+            raise
+        kept = "; the last good checkpoint is kept" if has_model(path) else ""
+        raise FitError(
+            f"cannot write in '{path}': {error.strerror}{kept}",
+            f"{REMEDIES[error.errno]}, then: vgi fit --resume --out {shlex.quote(str(path))}{plugins.flags()}",
+        ) from None
 
 
 def _ranks(request: FitRequest, run: RunFolder | None) -> AbstractContextManager[Ranks]:

@@ -29,6 +29,7 @@ from vgi_cli.methods.loop import LoopState
 from vgi_cli.methods.optimisation import StepFailed
 from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.reporting import TRAINING, Measured, Reporter, Stage, gpu_bytes
+from vgi_cli.runs.files import REMEDIES, ROOM
 from vgi_cli.runs.store import RunStore
 
 CHECKPOINT_SECONDS = 20.0
@@ -368,9 +369,11 @@ class Drive:
         try:
             self.run.save(parts, entries)
         except OSError as error:
+            kept = "; the last good checkpoint is kept" if self.run.fitted else ""
+            remedy = REMEDIES.get(error.errno or 0, ROOM)
             raise FitError(
-                f"cannot save in '{self.run.name}': {error.strerror}; the last good checkpoint is kept",
-                f"make room, then: {self.resume_with}" if self.resume_with else "make room",
+                f"cannot save in '{self.run.name}': {error.strerror}{kept}",
+                f"{remedy}, then: {self.resume_with}" if self.resume_with else remedy,
             ) from None
 
     def _refuse_non_finite(self, values: Mapping[str, Any]) -> None:

@@ -24,6 +24,15 @@ PENDING = ".checkpoint.tmp"
 COMMITTED = ".checkpoint"
 PREVIOUS = ".previous"
 LAST = "manifest.json"
+ROOM = "make room"
+REMEDIES = {
+    errno.ENOSPC: ROOM,
+    errno.EDQUOT: ROOM,
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+    errno.EIO: "look after the disk",
+    errno.EROFS: "make the disk writable again",
+}
+"""What to do where the system refuses to write a file, by its errors that speak of the disk."""
 
 
 def sync_folder(folder: Path) -> None:
@@ -111,8 +120,9 @@ def commit(run: Path, write: Callable[[Path], None], before: Callable[[], None] 
         if before is not None:
             before()
         os.rename(pending, run / COMMITTED)
-    except OSError:
+    except OSError as error:
         shutil.rmtree(pending, ignore_errors=True)
+        error.filename = str(run)
         raise
     sync_folder(run)
     finish_commit(run)

@@ -80,8 +80,7 @@ class Claim:
         try:
             yield
         except BaseException as error:
-            fitted = (self.path / "model.safetensors").exists() or (self.path / COMMITTED).exists()
-            if fitted:
+            if has_model(self.path):
                 self.commit()
             elif getattr(error, "exit_code", 1) == 2 or self._replaced is not None:
                 self.rollback()
@@ -106,10 +105,20 @@ def vacant(path: Path) -> bool:
     )
 
 
+def is_run(path: Path) -> bool:
+    """Whether a run has been begun in a folder."""
+    return (path / MANIFEST).exists() or (path / COMMITTED).exists()
+
+
+def has_model(path: Path) -> bool:
+    """Whether a checkpoint lies in a folder, at the top or about to be moved there."""
+    return any((path / name).exists() for name in ("model.safetensors", COMMITTED))
+
+
 def set_aside(path: Path) -> list[Path]:
     """The runs that `--force` was to replace by one at `path` and has not, because it was killed before that one had a
     model; the newest first."""
-    return [] if any((path / name).exists() for name in ("model.safetensors", COMMITTED)) else beside(path)
+    return [] if has_model(path) else beside(path)
 
 
 def beside(path: Path) -> list[Path]:
@@ -119,7 +128,7 @@ def beside(path: Path) -> list[Path]:
     if not path.parent.is_dir():
         return []
     moved = (one for one in path.parent.iterdir() if one.name.startswith(f".{path.name}{REPLACED}"))
-    kept = [one for one in moved if (one / MANIFEST).exists() or (one / COMMITTED).exists()]
+    kept = [one for one in moved if is_run(one)]
     return sorted(kept, key=lambda one: one.stat().st_ctime, reverse=True)
 
 
@@ -154,7 +163,7 @@ def check_free(out: Path | None, force: bool, *, resumes: bool = True) -> None:
         raise UsageError(f"--out: '{out}' exists and is a file", "give the name of a new folder")
     if vacant(out):
         return
-    run = (out / MANIFEST).exists() or (out / COMMITTED).exists()
+    run = is_run(out)
     if not force and not run:
         raise UsageError(f"--out: '{out}' exists and is not a run", "choose a new name")
     if not force:
