@@ -291,6 +291,19 @@ def test_a_limit_that_is_over_at_once_leaves_nothing(vgi: Vgi) -> None:
         assert done.hint == "give it more time, or fewer rows"
 
 
+def test_a_limit_that_is_over_before_a_fit_goes_on_leaves_its_run_as_it_was(vgi: Vgi) -> None:
+    frame().to_csv("data.csv", index=False)
+    assert vgi("fit", "data.csv", "--model", "fa", "--epochs", "2", "--out", "run").code == 0
+    before = {path: path.read_bytes() for path in Path("run").iterdir()}
+    done = vgi("fit", "--resume", "--out", "run", "--time-limit", "0.001", "--epochs", "999")
+    assert (done.code, done.out, done.hint) == (1, "", "give it more time")
+    assert done.error == (
+        "stopped before the fit went on: the time limit of 0.001 s was over once the table had been read; "
+        "'run' stays as it was"
+    )
+    assert {path: path.read_bytes() for path in Path("run").iterdir()} == before
+
+
 def no_time_in(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """All time is over after so many seconds of training, of which each step takes one."""
     clock = Ticking(0.0)

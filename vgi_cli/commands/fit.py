@@ -44,7 +44,7 @@ from vgi_cli.fitting.tensorboard import told
 from vgi_cli.machine.device import resolve_device, set_threads
 from vgi_cli.machine.memory import Ceiling
 from vgi_cli.machine.ranks import joined
-from vgi_cli.machine.work import Work, limit_of, watch_signals
+from vgi_cli.machine.work import TimeUp, Work, limit_of, watch_signals
 from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
@@ -316,6 +316,9 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
         rows, held = _encode(recipe, table, schema, stage, Silent(), kept)
         keeps = kept is None and (_keeps(request, table, reporter) or _kept_before(run, table))
     check_same_held(run, held.source.table.sha256 if held is not None and held.source is not None else None)
+    if work.limit.over():
+        what = f"{work.limit.words()} was over once the table had been read; '{run.path}' stays as it was"
+        raise TimeUp(f"stopped before the fit went on: {what}", "give it more time")
     latest = run
 
     @contextmanager
