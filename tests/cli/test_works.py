@@ -137,6 +137,13 @@ def test_rows_in_which_nothing_is_observed_have_no_report(vgi: Vgi, run: Path) -
     assert len(report["imputation"]["columns"]) == 3 and "loglik" not in report
 
 
+def test_fine_tuning_to_rows_in_which_nothing_is_observed_is_refused(vgi: Vgi, run: Path) -> None:
+    Path("new.csv").write_text("a,b,count\n,,\n,,\n")
+    done = vgi("finetune", "--checkpoint", "run", "new.csv", "--out", "tuned")
+    assert (done.code, done.error) == (2, "new.csv: no modelled cell is observed") and not Path("tuned").exists()
+    assert done.hint == "rows are learnt from by their observed cells: give such rows, or check --na-values and --mask"
+
+
 def test_one_new_row_by_stdin_to_stdout(vgi: Vgi, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a,b,count\n0.5,,5\n")))
     done = vgi("impute", "--checkpoint", "run", "-")

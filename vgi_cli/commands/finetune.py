@@ -61,7 +61,8 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
             stage(0.5)
             read = fitted.rows(table, progress=lambda done: stage(0.5 + 0.5 * done))
         seed = seed_of(fitted, request)
-        rows = training_rows(read, keep_empty=True)
+        hint = "rows are learnt from by their observed cells: give such rows, or check --na-values and --mask"
+        rows = training_rows(read, True, hint)
         dtype = next(fitted.model.parameters()).dtype
         data = rows.table.to(dtype=dtype, device=device)
         manifest = _manifest(fitted, table, request, data, seed, device)

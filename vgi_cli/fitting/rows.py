@@ -264,11 +264,14 @@ def to_keep(rows: Rows) -> Parts:
     return {ENCODED: {"x": rows.table.x, "missing": rows.table.missing, "keys": rows.keys}}
 
 
-def training_rows(rows: Rows, keep_empty: bool) -> Rows:
-    """The rows that a fit uses; `keep_empty`: and all others beside them. InputError when no row has an observed
-    cell."""
+def training_rows(
+    rows: Rows, keep_empty: bool, hint: str = "check --na-values, --mask and the kinds of the columns"
+) -> Rows:
+    """The rows that a fit uses; `keep_empty`: and all others beside them. InputError, with a hint, when no row has an
+    observed cell."""
     if bool(rows.table.missing.all()):
-        raise InputError("no modelled cell is observed", "check --na-values, --mask and the kinds of the columns")
+        where = "" if rows.source is None else f"{rows.source.table.label}: "
+        raise InputError(f"{where}no modelled cell is observed", hint)
     used = rows.table.used
     return rows if keep_empty or len(used) == rows.table.N else rows.at(used)
 
