@@ -336,6 +336,21 @@ def test_all_errors_at_once_with_their_lines(tmp_path: Path) -> None:
     assert "  VGI_THREADS: expected a whole number, got 'many'" in lines
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('seed: "7"', "seed: expected a whole number without quotes, got '7'"),
+        ("seed: 'seven'", "seed: expected a whole number, got 'seven'"),
+        ("seed: '1.5'", "seed: expected a whole number, got '1.5'"),
+        ("holdout_cells: '1e-1'", "holdout_cells: expected a number without quotes, got '1e-1'"),
+        (f"seed: {'1' * 400}", "seed: expected a whole number from -9223372036854775808 to"),
+    ],
+)
+def test_numbers_in_quotes(tmp_path: Path, line: str, expected: str) -> None:
+    (tmp_path / "r.yaml").write_text(line)
+    assert refusal({}, recipe=tmp_path / "r.yaml")[0].startswith(f"r.yaml, line 1: {expected}")
+
+
 def test_recipes_that_cannot_be_read(tmp_path: Path) -> None:
     assert refusal({}, recipe=tmp_path / "none.yaml")[0].startswith("--recipe: no file")
     assert refusal({}, recipe=tmp_path)[0].startswith("--recipe: cannot read")

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from vgi_cli.errors import UsageError, nearest
+from vgi_cli.settings.yaml_strict import scalar
 
 
 class Setting(NamedTuple):
@@ -51,6 +52,7 @@ _EXPECTED = {
     "model_type": "a mapping",
     "finite_number": "a finite number",
 }
+_NUMBERS = ("int_type", "float_type")
 _ARMS = ("literal[", "constrained", "tuple[")
 """How pydantic begins the names of what a value may be one of: they are no part of a key."""
 _BOUNDS = {"greater_than_equal": "ge", "greater_than": "gt", "less_than_equal": "le", "less_than": "lt"}
@@ -190,6 +192,9 @@ def describe(error: Any, prefix: str, settings: Settings, known: Iterable[str]) 
 def _expected(error: Any) -> str | None:
     """What a value should have been, in words."""
     kind, got = _EXPECTED.get(error["type"]), error["input"]
+    quoted = scalar(got) if isinstance(got, str) and error["type"] in _NUMBERS else None
+    if is_whole(quoted) or (isinstance(quoted, float) and error["type"] == "float_type"):
+        return f"{kind} without quotes"
     endless = isinstance(got, str) and got.lstrip("+-").isdecimal()  # a whole number too long to be read as one
     return error["range"] if error["type"] in _BOUNDS or endless else kind
 
