@@ -127,6 +127,22 @@ def test_an_argument_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     assert done.stderr == b"error: '\\udcff.csv' is not UTF-8\nhint: rename the file\n"
 
 
+def test_a_locale_that_does_not_read_utf8_is_told_from_a_name_that_is_none(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "vgi_cli", "fit", "ü.csv".encode()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(app.__file__).parents[2]), "PYTHONUTF8": "0", "LC_ALL": "C"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2 and done.stdout == b""
+    said = [
+        r"error: '\xfc.csv' is UTF-8, and the locale of this process is not",
+        "hint: set LC_ALL=C.UTF-8 or PYTHONUTF8=1",
+    ]
+    assert done.stderr.decode().splitlines() == said
+
+
 @pytest.mark.slow
 def test_a_stdout_that_cannot_spell_a_name_gets_its_code(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("Größe,名\n1,2\n2,\n3,5\n4,1\n")

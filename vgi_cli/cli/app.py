@@ -204,12 +204,19 @@ def _main(argv: Sequence[str] | None, started: float | None) -> int:
 
 
 def _require_utf8(arguments: Sequence[str]) -> None:
-    """UsageError for an argument that is no UTF-8 text: a run could not name such a file."""
+    """UsageError for an argument that is no UTF-8 text, which a run could not name, or is not read as such."""
     for argument in arguments:
         try:
             argument.encode()
         except UnicodeEncodeError:
-            raise UsageError(f"'{argument}' is not UTF-8", "rename the file") from None
+            try:
+                name = os.fsencode(argument).decode()
+            except UnicodeError:
+                raise UsageError(f"'{argument}' is not UTF-8", "rename the file") from None
+            raise UsageError(
+                f"'{name}' is UTF-8, and the locale of this process is not",
+                "set LC_ALL=C.UTF-8 or PYTHONUTF8=1",
+            ) from None
 
 
 def _launch() -> Launch:
