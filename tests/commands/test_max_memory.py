@@ -311,6 +311,16 @@ def test_what_cannot_be_held_is_refused_with_the_number_that_would_do(
     assert not Path("run").exists()
 
 
+def test_one_byte_is_not_a_thousand(vgi: Vgi) -> None:
+    done = vgi("fit", write(frame(60), "data.csv"), "--max-memory", "1")
+    assert done.error.startswith("--max-memory 1: data.csv (60 rows, 7 columns) takes about ")
+
+
+@pytest.mark.parametrize("said", ["1", "999", "1234", "1.5k", "1250M", "1.5G", "20G", "123456.7G", "2Gi", "1.5Mi"])
+def test_a_limit_is_named_as_it_was_said(said: str) -> None:
+    assert memory.as_said(size(said)) == said
+
+
 def test_imputing_is_refused_with_the_number_that_would_do(vgi: Vgi) -> None:
     path = write(frame(60), "data.csv")
     assert vgi("fit", path, "-o", "run", *MIXTURE, "--set", "bootstrap=none").code == 0

@@ -94,7 +94,7 @@ def refuse_beyond(said: int, origin: Origin, bytes: int, doing: str) -> None:
     """UsageError where what takes so many bytes may not."""
     if bytes > said:
         raise UsageError(
-            f"--max-memory {in_words(said)}: {doing} {_size(origin)} takes about {in_words(bytes)}",
+            f"--max-memory {as_said(said)}: {doing} {_size(origin)} takes about {in_words(bytes)}",
             f"--max-memory {in_words(bytes)} would do",
         )
 
@@ -105,6 +105,13 @@ def in_words(size: float) -> str:
         if size >= unit:
             return f"{math.ceil(10 * size / unit) / 10:g}{name}"
     return f"{math.ceil(size / 1e3)}k"
+
+
+def as_said(size: int) -> str:
+    """The same, exactly: a limit that somebody gave (`1.5G`, `1250M`, `2Gi`, `1`)."""
+    units = {"G": 10**9, "M": 10**6, "k": 10**3, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}
+    exact = (f"{size / unit:.12g}{name}" for name, unit in units.items() if size >= unit and 10 * size % unit == 0)
+    return next(exact, str(size))
 
 
 def in_pieces(ceiling: Ceiling) -> AbstractContextManager[None]:
@@ -161,7 +168,7 @@ def _refuse(origin: Origin, need: Need, placing: Placing) -> None:
     least = need.in_memory if need.in_files is None else min(need.in_files, need.in_memory)
     files = f"and {placing.why_not}" if need.in_files is None else f"{in_words(need.in_files)} with its rows in files"
     raise UsageError(
-        f"--max-memory {in_words(placing.said)}: {_size(origin)} takes about {in_words(need.in_memory)} in memory, "
+        f"--max-memory {as_said(placing.said)}: {_size(origin)} takes about {in_words(need.in_memory)} in memory, "
         f"{files}",
         f"--max-memory {in_words(least)} would do",
     )
