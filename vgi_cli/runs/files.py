@@ -48,7 +48,7 @@ def barrier(folder: Path) -> tuple[Path, str] | None:
     """Why no file can be made in a folder, as far as permissions tell: the nearest place on its path that exists, and
     the system's words. None: one can, once the folders below that place are made."""
     folder = folder.absolute()
-    place = next(one for one in (folder, *folder.parents) if one.exists())
+    place = next(one for one in (folder, *folder.parents) if os.path.exists(one))  # False where it may not be looked at
     if not place.is_dir():
         return place, os.strerror(errno.ENOTDIR)
     if os.access(place, os.W_OK | os.X_OK):
