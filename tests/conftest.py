@@ -1,11 +1,18 @@
 """Set before torch is loaded: every process of the tests computes on one thread, since the tests themselves are spread
 over the cores. No example of a property test has a time limit: machines are shared. Refits and comparisons of models
-are short, and no file is forced to the disk: a test that needs what users have says so by its marker."""
+are short, and no file is forced to the disk: a test that needs what users have says so by its marker. Signals that
+whoever started the tests has set to be ignored (`nohup`, a script's background) act as usual: the program leaves them
+alone."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 import pytest
 from hypothesis import settings
