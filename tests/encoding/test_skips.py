@@ -180,8 +180,10 @@ def test_a_level_is_likelier_where_the_question_was_not_answered() -> None:
         (known.smoke == "no").mean(),
         (known[known.smoke != "no"].silent.sum() + 0.5) / ((known.smoke != "no").sum() + 1),
     )
-    t = max(0.0, (q + np.sqrt(q * (1 - q) / frame.smoke.isna().sum()) - p - (1 - p) * b) / (1 - p - (1 - p) * b))
-    assert t < 0.25
+    expected = p + (1 - p) * b
+    t = (q - expected) / (1 - expected)
+    t = t if q > expected + np.sqrt(expected * (1 - expected) / frame.smoke.isna().sum()) else 0.0
+    assert t < 0.15
     shares = [own["daily"], 1.0, own["sometimes"]]
     assert one.blank == pytest.approx([share + t * (1 - share) for share in shares])
     blank = np.array(one.blank)

@@ -254,7 +254,7 @@ def unasked_among(table: Table, schema: Schema) -> tuple[Unasked, ...]:
     Where these are observed, b of the rows that are asked are blank, and p have a level (a number) that is not asked.
     Of the rows in which one is missing q are blank, q0 = p + (1 - p) b if it is missing by itself. More, where rows
     lack both (somebody left): then the blank of a row says less, and of those that are asked b + t (1 - b) are blank,
-    with t = (q - q0) / (1 - q0). q is taken a standard error larger.
+    with t = (q - q0) / (1 - q0); t is 0 where q is no standard error above q0.
     """
     every = {column.name: column for column in schema.encoded}
     rules: list[Skip | Threshold] = [*schema.skips, *schema.thresholds]
@@ -279,9 +279,9 @@ def unasked_among(table: Table, schema: Schema) -> tuple[Unasked, ...]:
             like = known.all(1) & ~closed[:, lacking].any(1)
             p = closed[like][:, ~lacking].any(1).mean()
             expected += rows.sum() / unknown.sum() * (p + (1 - p) * b)
-        q = blank[unknown].mean()
-        q = min(1.0, q + math.sqrt(q * (1 - q) / unknown.sum()))
-        t = min(max((q - expected) / max(1 - expected, 1e-9), 0.0), 1.0)
+        q, expected = blank[unknown].mean(), min(expected, 1.0)
+        error = math.sqrt(expected * (1 - expected) / unknown.sum())
+        t = (q - expected) / (1 - expected) if q > expected + error else 0.0
         shares = np.array([b])
         if len(names) == 1 and isinstance(own[0], Skip):
             levels, level = len(own[0].shares), codes[names[0]]
