@@ -274,10 +274,10 @@ def unasked_among(table: Table, schema: Schema) -> tuple[Unasked, ...]:
             continue
         b = (blank[asked].sum() + 0.5) / (asked.sum() + 1)
         expected = 0.0
-        for lacking in np.unique(known[unknown], axis=0):
-            rows = unknown & (known == lacking).all(1)
-            like = known.all(1) & ~closed[:, lacking].any(1)
-            p = closed[like][:, ~lacking].any(1).mean()
+        for seen in np.unique(known[unknown], axis=0):
+            rows = unknown & (known == seen).all(1)
+            like = known.all(1) & ~closed[:, seen].any(1)
+            p = closed[like][:, ~seen].any(1).mean()
             expected += rows.sum() / unknown.sum() * (p + (1 - p) * b)
         q, expected = blank[unknown].mean(), min(expected, 1.0)
         error = math.sqrt(expected * (1 - expected) / unknown.sum())
