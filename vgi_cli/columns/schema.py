@@ -170,10 +170,14 @@ class Schema:
         """Columns with one observed value: their holes get it."""
         return tuple(c for c in self.columns if isinstance(c, ConstantColumn))
 
+    @property
+    def rules(self) -> tuple[Skip | Threshold, ...]:
+        """Its skips, then its thresholds: what says where columns are asked for."""
+        return (*self.skips, *self.thresholds)
+
     def deciding(self, others: Collection[str]) -> list[Skip | Threshold]:
-        """The skips and thresholds that say where all of some columns are asked for."""
-        every: list[Skip | Threshold] = [*self.skips, *self.thresholds]
-        return [one for one in every if set(others) <= set(one.others)]
+        """Of these the ones that say where all of some columns are asked for."""
+        return [one for one in self.rules if set(others) <= set(one.others)]
 
     def to_json(self) -> str:
         """JSON text; numbers survive the round trip exactly."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, final
 
+import numpy as np
 from pydantic import Field, NonNegativeFloat, NonNegativeInt
 from pydantic.dataclasses import dataclass
 
@@ -38,6 +39,10 @@ class Skip:
         if not sound or abs(sum(self.shares) - 1) > NEAR_ONE:
             raise ValueError("the skipped columns do not fit together")
 
+    def excludes(self, codes: Floats) -> Bools:
+        """[..] which codes [..] go with no cell of the others; NaN does not."""
+        return np.equal(codes, self.level)
+
     def words(self, level: str) -> str:
         """`'smoke' is not 'no' where 'cigarettes' is observed`."""
         return f"'{self.name}' is not '{level}' where {_some(self.others)} is observed"
@@ -68,7 +73,7 @@ class Threshold:
         if not sound or list(self.values) != sorted(self.values) or ends != (self.limit,):
             raise ValueError("the skipped columns do not fit together")
 
-    def beyond(self, codes: Floats) -> Bools:
+    def excludes(self, codes: Floats) -> Bools:
         """[..] which codes [..] go with no cell of the others; NaN does not."""
         return codes < self.limit if self.side == "below" else codes > self.limit
 

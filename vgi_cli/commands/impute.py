@@ -439,10 +439,10 @@ def observed_codes(rows: Rows, schema: Schema, names: Collection[str]) -> Floats
     """[N, columns] codes of some columns of rows as their table has them; of rows that come encoded as far as their
     encoding tells."""
     codes, places = np.zeros((rows.table.N, len(schema.encoded))), rows.places.numpy()
-    if rows.source is None and names:
-        return decode(rows.table.x, schema)
+    if rows.source is None:
+        return decode(rows.table.x, schema) if names else codes
     for i, column in enumerate(schema.encoded):
-        if column.name in names and rows.source is not None:
+        if column.name in names:
             codes[:, i] = codes_of(rows.source.table, column)[places]
     return codes
 

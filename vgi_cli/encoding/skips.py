@@ -153,7 +153,8 @@ def _beyond(name: str, codes: Floats, observed: Bools, able: Bools, names: Seque
     found = []
     for side, sign in sides:
         order = known[np.argsort(sign * codes[known], kind="stable")]
-        for at in np.flatnonzero(observed[order].any(0) & ~observed[order].all(0)).tolist():
+        seen = observed[order]
+        for at in np.flatnonzero(seen.any(0) & ~seen.all(0)).tolist():
             some = order if able[order, at].all() else order[able[order, at]]
             sorted_codes, cells = sign * codes[some], observed[some, at]
             beyond = int(np.searchsorted(sorted_codes, sorted_codes[cells.argmax()]))
@@ -185,9 +186,8 @@ def contradictions(table: Table, schema: Schema) -> list[int]:
     """Of each skip of a schema, then of each threshold, in how many rows of a table both the level (the number) and a
     cell that it goes without are."""
     columns = {column.name: column for column in schema.encoded}
-    levels = [(codes_of(table, columns[one.name]) == one.level) & _asked(table, one.others) for one in schema.skips]
-    numbers = [one.beyond(codes_of(table, columns[one.name])) & _asked(table, one.others) for one in schema.thresholds]
-    return [int(rows.sum()) for rows in (*levels, *numbers)]
+    against = (one.excludes(codes_of(table, columns[one.name])) & _asked(table, one.others) for one in schema.rules)
+    return [int(rows.sum()) for rows in against]
 
 
 def keep_thresholds(
@@ -203,10 +203,10 @@ def keep_thresholds(
     for one, at, rows in own:
         values, fills = np.array(one.values), draws[:, rows, at]
         drawn = values[np.minimum((uniform(one.name)[:, rows] * len(values)).astype(int), len(values) - 1)]
-        draws[:, rows, at] = np.where(one.beyond(fills), drawn, fills)
+        draws[:, rows, at] = np.where(one.excludes(fills), drawn, fills)
     apart = np.zeros(draws.shape[:2], bool)
     for one, at, rows in own:
-        apart[:, rows] |= one.beyond(draws[:, rows, at])
+        apart[:, rows] |= one.excludes(draws[:, rows, at])
     return apart
 
 
@@ -257,13 +257,13 @@ def unasked_among(table: Table, schema: Schema) -> tuple[Unasked, ...]:
     with t = (q - q0) / (1 - q0); t is 0 where q is no standard error above q0.
     """
     every = {column.name: column for column in schema.encoded}
-    rules: list[Skip | Threshold] = [*schema.skips, *schema.thresholds]
     groups: dict[tuple[int, ...], list[str]] = {}
-    for other in dict.fromkeys(name for rule in rules for name in rule.others):
-        groups.setdefault(tuple(i for i, rule in enumerate(rules) if other in rule.others), []).append(other)
+    for other in dict.fromkeys(name for rule in schema.rules for name in rule.others):
+        key = tuple(i for i, rule in enumerate(schema.rules) if other in rule.others)
+        groups.setdefault(key, []).append(other)
     found = []
     for key, others in groups.items():
-        own = [rules[i] for i in key]
+        own = [schema.rules[i] for i in key]
         names = list(dict.fromkeys(rule.name for rule in own))
         codes = {name: codes_of(table, every[name]) for name in names}
         known = np.stack([~np.isnan(codes[name]) for name in names], 1)
@@ -294,8 +294,7 @@ def unasked_among(table: Table, schema: Schema) -> tuple[Unasked, ...]:
 
 def _closed(rules: Sequence[Skip | Threshold], codes: Floats) -> Bools:
     """[..] whether one of some skips and thresholds of a column says of its codes [..] that others are not asked."""
-    said = [codes == rule.level if isinstance(rule, Skip) else rule.beyond(codes) for rule in rules]
-    return np.asarray(np.logical_or.reduce(said), bool)
+    return np.asarray(np.logical_or.reduce([rule.excludes(codes) for rule in rules]), bool)
 
 
 def mask_probability(x: Floats, missing: Bools, schema: Schema, *, blanks: bool) -> Floats:
@@ -312,17 +311,16 @@ def mask_probability(x: Floats, missing: Bools, schema: Schema, *, blanks: bool)
         own = x[:, rows, at[rule.name]]
         return own[..., 0] if isinstance(rule, Skip) else every[rule.name].decode(own)
 
-    rules: list[Skip | Threshold] = [*schema.skips, *schema.thresholds]
-    for rule in rules:
+    for rule in schema.rules:
         blank = missing[:, [at[other].start for other in rule.others]].all(1)
         rows = np.flatnonzero(missing[:, at[rule.name].start] & ~blank)
-        out[:, rows] *= ~_closed([rule], codes(rule, rows))
+        out[:, rows] *= ~rule.excludes(codes(rule, rows))
     for one in schema.unasked if blanks else ():
         own = schema.deciding(one.others)
         deciders = np.stack([missing[:, at[rule.name].start] for rule in own], 1)
         blank = np.asarray(missing[:, [at[other].start for other in one.others]].all(1))
         rows = np.flatnonzero(deciders.any(1))
-        closed: Bools = np.stack([_closed([rule], codes(rule, rows)) for rule in own], -1)
+        closed: Bools = np.stack([rule.excludes(codes(rule, rows)) for rule in own], -1)
         said = np.asarray((closed & ~deciders[rows]).any(-1))  # by a cell that is observed
         share = np.full(closed.shape[:2], one.blank[0])
         if len(one.blank) > 1:

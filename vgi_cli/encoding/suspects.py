@@ -412,7 +412,7 @@ def _skipped(table: Table, schema: Schema) -> list[str]:
         lines.append(_unasked(skip.others, rows, where, f"{skip.name}={level}", "") + against)
     for one in thresholds_among(table, schema, [one.skip for one in found]) if looked_for(table, schema) else ():
         limit = columns[one.name].spell(np.array([one.limit]), None)[0]
-        rows = int(one.beyond(codes_of(table, columns[one.name])).sum())
+        rows = int(one.excludes(codes_of(table, columns[one.name])).sum())
         where = f"'{one.name}' is {one.side} {limit}"
         condition = f"{one.name}{'<' if one.side == 'below' else '>'}{limit}"
         lines.append(_unasked(one.others, rows, where, condition, "; else they are extrapolated"))
