@@ -25,6 +25,8 @@ WORDS = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None")
 """Words that programs and people write for a missing cell."""
 MISSING = ("", *WORDS, *ERRORS)
 """What stands for a missing cell in CSV, blanks around it aside, unless it is a level that is known."""
+HASHED = 1 << 20
+"""Bytes: more than a small hash table of Arrow takes."""
 
 
 def parse(text: pa.Array, missing: Bools) -> Numbers:
@@ -45,8 +47,21 @@ def _match(text: pa.Array, pattern: str) -> Bools:
     return np.asarray(pc.fill_null(pc.match_substring_regex(text, pattern), False).to_numpy(zero_copy_only=False), bool)
 
 
+def ask_for_memory() -> None:
+    """MemoryError where too little is left for a hash table of Arrow: where such a table cannot be made, Arrow does not
+    notice, and the process ends. Here more is asked for, and given back."""
+    pa.allocate_buffer(HASHED)
+
+
+def among(cells: pa.Array, texts: Sequence[str]) -> Bools:
+    """[n] whether each cell (Arrow large_string [n], no null) is one of these texts. MemoryError: little is left."""
+    ask_for_memory()
+    return np.asarray(pc.is_in(cells, pa.array(texts, pa.large_string())).to_numpy(zero_copy_only=False), bool)
+
+
 def encoded(cells: pa.Array, missing: Bools) -> Distinct:
     """The different ones of trimmed texts (Arrow large_string [N]), but for those that are `missing`."""
+    ask_for_memory()
     held = pc.if_else(pa.array(missing), pa.scalar(None, cells.type), cells).dictionary_encode()
     places = pc.fill_null(held.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return Distinct(held.dictionary.to_pylist(), places)
@@ -170,7 +185,7 @@ class Tokens:
         """[n] whether each trimmed cell (Arrow large_string [n], no null) is one of the tokens."""
         if not self:
             return np.zeros(len(cells), bool)
-        absent = np.asarray(pc.is_in(cells, pa.array(self._texts, pa.large_string())), bool)
+        absent = among(cells, self._texts)
         if not self._met.all() and absent.any():
             met = pc.unique(pc.filter(cells, pa.array(absent))).to_pylist()
             self._met |= np.isin(np.array(self._texts, object), np.array(met, object))

@@ -14,7 +14,7 @@ from vgi_cli.columns.numerals import Bools, Ints, Numbers, Spelling
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import QUOTE, CsvText, line_number, unquote
 from vgi_cli.table.inputs import Origin
-from vgi_cli.table.texts import MISSING, encoded, parse, spelling, with_point
+from vgi_cli.table.texts import MISSING, among, encoded, parse, spelling, with_point
 
 
 class CsvTable(Table):
@@ -86,16 +86,15 @@ class CsvTable(Table):
 
     def _missing(self, i: int) -> Bools:
         cells = self._trimmed(i)
-        absent = np.asarray(pc.is_in(cells, self._usual(self.names[i])).to_numpy(zero_copy_only=False), bool)
+        absent = among(cells, self._usual(self.names[i]))
         for tokens in self.tokens(self.names[i]):
             absent |= tokens.in_texts(cells)
         return absent
 
-    def _usual(self, name: str) -> pa.Array:
+    def _usual(self, name: str) -> list[str]:
         """The texts that mean missing in a column though nobody named them."""
         levels, own = self.levels.get(name, ()), self._own_tokens.get(name, ())
-        texts = [""] if "" in own else [text for text in MISSING if text not in levels]
-        return pa.array(texts, pa.large_string())
+        return [""] if "" in own else [text for text in MISSING if text not in levels]
 
     def _read_numbers(self, i: int, missing: Bools) -> Numbers:
         return parse(with_point(self._trimmed(i), self.decimal), missing)
