@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 import vgi_cli
-from vgi_cli.columns import number
+from vgi_cli.columns import form
 from vgi_cli.columns.number import Number
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.frames import from_frame
@@ -44,7 +44,7 @@ def measured(whole: pd.DataFrame, seed: int, heaps: bool, folder: Path) -> tuple
     train, held = table[:n], table[n : n + 1000]
     hidden = np.random.default_rng(seed).random(train.shape) < 0.2
     holes = train.astype(object).mask(hidden, None)
-    with nullcontext() if heaps else patch.object(number, "find_heaps", lambda *_, **__: None):
+    with nullcontext() if heaps else patch.object(form, "find_heaps", lambda *_, **__: None):
         holes.to_csv(folder / "t.csv", index=False)
         held.to_csv(folder / "held.csv", index=False)
         run = vgi_cli.fit(folder / "t.csv", seed=seed, threads=1, out=folder / "run", force=True)

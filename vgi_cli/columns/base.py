@@ -419,7 +419,7 @@ class ConstantColumn(Column):
 class Limits(NamedTuple):
     """Where the fills of a column stay.
 
-    reasons  why, the lower end's first: keys of WHY (columns/number.py)
+    reasons  why, the lower end's first: keys of WHY (columns/limits.py)
     words    in words, with the reasons: `above 0 (its sign)`; empty where nothing is worth a word
     """
 

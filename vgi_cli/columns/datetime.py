@@ -51,8 +51,10 @@ from vgi_cli.columns.clock import (
     within_calendar,
     zone_known,
 )
+from vgi_cli.columns.form import Measure, Observed
 from vgi_cli.columns.levelled import few
-from vgi_cli.columns.number import Constant, Measure, Number, gaps_in_words, inferred, limits_in_words
+from vgi_cli.columns.limits import gaps_in_words
+from vgi_cli.columns.number import Constant, Number, inferred
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Tick, What
 from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.wording import (
@@ -138,7 +140,7 @@ class Moment(ModelledColumn):
         every = values[observed]
         kind = None if asked.kind is None else "integer" if bool((every == np.rint(every)).all()) else "numeric"
         measure = Measure(DECIMALS[clock.unit], clock.step, clock.what == "duration")
-        number = inferred(measured, asked._replace(kind=kind), every, values[seen], measure)
+        number = inferred(Observed(measured, asked._replace(kind=kind), every, values[seen], measure))
         if isinstance(number, Constant):
             return ConstantMoment(cells.name, "constant-moment", clock=clock, value=number.low)
         return cls(cells.name, clock.what, clock=clock, number=number)
@@ -148,11 +150,15 @@ class Moment(ModelledColumn):
         """Nothing of what the calendar, the day or the file's type limits."""
         if (limits := self.number.limits) is None or not set(limits.reasons) - {"type"}:
             return None
-        return limits._replace(words=limits_in_words(self.number, lambda x: self.clock.spell(np.array([x]))[0]))
+        return self.number.limits_by(self._spell_one)
 
     @property
     def gaps_said(self) -> str:
-        return gaps_in_words(self.number, lambda x: self.clock.spell(np.array([x]))[0])
+        return gaps_in_words(self.number.gaps, self._spell_one)
+
+    def _spell_one(self, value: float) -> str:
+        [text] = self.clock.spell(np.array([value]))
+        return text
 
     @property
     def noisy(self) -> bool:
