@@ -78,6 +78,7 @@ INSIDE: dict[str, set[str]] = {
     "conditionals.networks": set(),
     "evaluation.likelihood": set(),
     "evaluation.truth": {"conditional_quality", "imputation"},
+    "fitting.contest": {"averaging", "choosing", "fitted", "plan", "refits", "rows", "tables"},
     "methods.em": _ASCENT,
     "methods.vgi": _ASCENT,
     "models.flows": {"base"},

@@ -7,8 +7,9 @@ from pathlib import Path
 from vgi_cli.commands.dry_run import about
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.data import spread_rows
-from vgi_cli.fitting import contest
 from vgi_cli.fitting.choosing import choose_model, comparison_expected, layout_of
+from vgi_cli.fitting.contest import contest, scoring
+from vgi_cli.fitting.contest.candidates import compared
 from vgi_cli.fitting.fit_rows import training_and_held
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.rows import Rows
@@ -59,14 +60,14 @@ def fit_plan(
 
 def _others(train: Rows, recipe: Recipe, chosen: Recipe, reporter: Reporter) -> str:
     """The models that are compared beside, with the time that their fits to parts of the rows take, by trials."""
-    rows = train.at(spread_rows(train.table.N, contest.ROWS * (contest.FOLDS - 1) // contest.FOLDS))
+    rows = train.at(spread_rows(train.table.N, contest.ROWS * (scoring.FOLDS - 1) // scoring.FOLDS))
     words = []
     with reporter.stage(TRYING), one_thread():
         for name in recipe.compare:
-            _, own = contest.compared(chosen, name, transformed=True)
+            _, own = compared(chosen, name, transformed=True)
             found = tried(rows, own.replace(bootstrap="none"))
-            time = "time not known" if found.seconds is None else f"at most {about(contest.FOLDS * found.seconds)}"
-            words.append(f"{name} ({time} for {contest.FOLDS} fits)")
+            time = "time not known" if found.seconds is None else f"at most {about(scoring.FOLDS * found.seconds)}"
+            words.append(f"{name} ({time} for {scoring.FOLDS} fits)")
     return ", ".join(words)
 
 
