@@ -198,13 +198,12 @@ def next_free(parent: Path) -> Path:
     return next(path for path in (parent / f"run{number}" for number in itertools.count(1)) if not path.exists())
 
 
-def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> Claim:
-    """Create the folder of a new run; without `out` the next free `run1/`, `run2/`, … in `parent` (atomic)."""
+def claim(out: Path | None, force: bool = False) -> Claim:
+    """Create the folder of a new run; without `out` the next free `run1/`, `run2/`, … here (atomic)."""
     if out is None:
-        parent = Path() if parent is None else parent
         number = 1
         while True:
-            path = parent / f"run{number}"
+            path = Path(f"run{number}")
             try:
                 path.mkdir()
                 return Claim(path, None, created=True)
