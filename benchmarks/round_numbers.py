@@ -20,6 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
+from scores import fair_crps
 
 import vgi_cli
 from vgi_cli.columns import form
@@ -28,13 +29,6 @@ from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.frames import from_frame
 
 DRAWS = 19
-
-
-def fair_crps(draws: np.ndarray, truth: np.ndarray) -> float:
-    """Fair ensemble CRPS (Ferro 2014) of draws [m, n]."""
-    m, rank = len(draws), 2 * np.arange(1, len(draws) + 1) - len(draws) - 1
-    spread = (np.sort(draws, 0) * rank[:, None]).sum(0) / (m * (m - 1))
-    return float((np.abs(draws - truth).mean(0) - spread).mean())
 
 
 def measured(whole: pd.DataFrame, seed: int, heaps: bool, folder: Path) -> tuple[float, ...]:
