@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -144,70 +145,23 @@ def make(
     limit, more = end.limit, truth is not None or request.conditionals or request.objective
     until = limit.until(TIME_SHARE) if more else limit.end
     scored = log_likelihood(fitted, table, request, seed, device, reporter, end, until)
-    loglik, missing, refit_epochs = scored.loglik, scored.missing, scored.refit_epochs
-    sd = torch.tensor([column.deviation for column in fitted.schema.encoded])
-    rounded = any(column.noisy for column in fitted.schema.encoded)
-    spread, by = DEQUANTISATION_DRAWS if rounded else 0, fitted.recipe.table.weight
-    weight = torch.from_numpy(row_weights(table, by))[scored.rows] if by is not None and by in table.names else None
-    part = loglik_part(loglik, fitted.layout.of_columns(missing), log_scale(fitted.schema), spread, weight)
-    if part:
-        part |= entering(fitted.schema)
-    if refit_epochs is not None and part:
-        part["refit_epochs"] = refit_epochs
-    notes = _say_rows(scored, table.N, seed, request.rows, end, reporter)
-    sampled = bool(notes)
-    if by is not None and part:
-        how = "alike: the table has no column" if weight is None else "in the means by column"
-        notes.append(f"rows count {how} '{by}' (--weight of the fit)")
-        part |= {} if weight is None else {"weight": by}
-    if not fitted.empty and bool(missing.all()):
-        notes.append(f"no row {'that was scored ' * sampled}has an observed cell of a modelled column")
-        if not more and known is None:
-            what = f"{table.label}: {notes[-1]}; nothing was written"
-            raise VgiError(what, "check --na-values, --delimiter and --mask")
-        reporter.warn(f"{table.label}: {notes[-1]}, so there is no log-likelihood")
-    if sampled and part:
-        part["sample"] = {"rows": len(scored.rows), "of": table.N, "seed": seed}
-
-    def in_time(name: str, work: Callable[[], Any]) -> Any:
-        """What the work gives; None, with a note, where there is no time for it."""
-        try:
-            if end.over():
-                raise OutOfTime
-            return work()
-        except OutOfTime:
-            limit.cut.append(name)
-            notes.append(f"left out: {name}, as {end.why()}")
-            reporter.warn(notes[-1])
-            return None
-
-    if rounded:
-        notes.append("rounded columns enter through their dequantised density (seeded)")
-    scores, sampler = None, None
-    if truth is not None:
-        asked = _Asked(fitted, table, truth, sd, request, reporter)
-        found = in_time("the score of the imputations", lambda: _score(asked, end))
-        scores, sampler, remarked = found or (None, None, [])
-        notes += remarked
+    making = _Making(fitted, table, known, request, reporter, end, seed)
+    part = making.likelihood(scored, required=not more and known is None)
+    if making.rounded:
+        making.notes.append("rounded columns enter through their dequantised density (seeded)")
+    scores, sampler = (None, None) if truth is None else making.imputations(truth)
     parts: dict[str, Any] = {}
     if known is not None:
-        parts["truth"], remarked = compare(known.law, known.fitted, stream(seed, "truth"))
-        parts["truth"]["model"] = str(request.truth_model)
-        notes += remarked
+        parts["truth"] = making.distance(known)
     if request.conditionals:
-        parts["conditionals"] = in_time(
-            "the conditionals", lambda: diagnose(fitted, table, seed, device, reporter, end.over, known)
-        )
-        if known is not None and parts["conditionals"] and bool((known.fitted.steps > 0).any()):
-            notes.append("conditionals.truth: rounded columns are compared as spread over their resolution")
-    objective = None
+        parts["conditionals"] = making.conditionals(device)
     if request.objective:
-        objective = in_time("the objective", lambda: _objective(fitted, table, seed, device, reporter, end.over))
-    if loglik.warning:
-        reporter.warn(loglik.warning)
-    values = make_report(
-        table.N, loglik=part, objective=objective, imputation=scores, sampler=sampler, notes=notes, **parts
-    )
+        parts["objective"] = making.in_time(
+            "the objective", lambda: _objective(fitted, table, seed, device, reporter, end.over)
+        )
+    if scored.loglik.warning:
+        reporter.warn(scored.loglik.warning)
+    values = make_report(table.N, loglik=part, imputation=scores, sampler=sampler, notes=making.notes, **parts)
     if (league := fitted.run.contest()) is not None:
         values["contest"] = league
     if limit:
@@ -216,6 +170,94 @@ def make(
     interrupted = None if stop.signal is None else stop.interrupted("stopped early, with what there was reported,")
     title = f"{table.label} under {Path(fitted.run.name).name}"
     return Report(values, title, row_scores(table, fitted, scored), interrupted)
+
+
+@dataclass(frozen=True)
+class _Making:
+    """The parts of the report of a table; `notes`: what the report says beside them, in the order in which they are
+    made. The other fields are those of `make`."""
+
+    fitted: FittedTable
+    table: Table
+    known: Truth | None
+    request: EvaluateRequest
+    reporter: Reporter
+    end: EarlyEnd
+    seed: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def rounded(self) -> bool:
+        """Whether cells are spread over the width to which they are rounded."""
+        return any(column.noisy for column in self.fitted.schema.encoded)
+
+    def in_time(self, name: str, work: Callable[[], Any]) -> Any:
+        """What the work gives; None, with a note, where there is no time for it."""
+        try:
+            if self.end.over():
+                raise OutOfTime
+            return work()
+        except OutOfTime:
+            self.end.limit.cut.append(name)
+            self.notes.append(f"left out: {name}, as {self.end.why()}")
+            self.reporter.warn(self.notes[-1])
+            return None
+
+    def likelihood(self, scored: Scored, *, required: bool) -> dict[str, Any]:
+        """The part on the log-likelihood; empty where no row that was scored has a cell. VgiError there, where it is
+        `required`: where it would be all of the report."""
+        fitted, table, by = self.fitted, self.table, self.fitted.recipe.table.weight
+        spread = DEQUANTISATION_DRAWS if self.rounded else 0
+        weight = None
+        if by is not None and by in table.names:
+            weight = torch.from_numpy(row_weights(table, by))[scored.rows]
+        holes = fitted.layout.of_columns(scored.missing)
+        part = loglik_part(scored.loglik, holes, log_scale(fitted.schema), spread, weight)
+        if part:
+            part |= entering(fitted.schema)
+            part |= {} if scored.refit_epochs is None else {"refit_epochs": scored.refit_epochs}
+        rows = _say_rows(scored, table.N, self.seed, self.request.rows, self.end, self.reporter)
+        sampled = bool(rows)
+        self.notes.extend(rows)
+        if by is not None and part:
+            how = "alike: the table has no column" if weight is None else "in the means by column"
+            self.notes.append(f"rows count {how} '{by}' (--weight of the fit)")
+            part |= {} if weight is None else {"weight": by}
+        if not fitted.empty and bool(scored.missing.all()):
+            self.notes.append(f"no row {'that was scored ' * sampled}has an observed cell of a modelled column")
+            if required:
+                what = f"{table.label}: {self.notes[-1]}; nothing was written"
+                raise VgiError(what, "check --na-values, --delimiter and --mask")
+            self.reporter.warn(f"{table.label}: {self.notes[-1]}, so there is no log-likelihood")
+        if sampled and part:
+            part["sample"] = {"rows": len(scored.rows), "of": table.N, "seed": self.seed}
+        return part
+
+    def imputations(self, truth: Table) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        """The scores of the imputations by the complete table, and of their sampler; None where there was no time."""
+        sd = torch.tensor([column.deviation for column in self.fitted.schema.encoded])
+        asked = _Asked(self.fitted, self.table, truth, sd, self.request, self.reporter)
+        found = self.in_time("the score of the imputations", lambda: _score(asked, self.end))
+        scores, sampler, remarks = found or (None, None, [])
+        self.notes.extend(remarks)
+        return scores, sampler
+
+    def distance(self, known: Truth) -> dict[str, Any]:
+        """How far the fitted law is from the one behind the data."""
+        found, remarks = compare(known.law, known.fitted, stream(self.seed, "truth"))
+        self.notes.extend(remarks)
+        return {**found, "model": str(self.request.truth_model)}
+
+    def conditionals(self, device: torch.device) -> Any:
+        """How good the fitted conditionals are; None where there was no time."""
+        fitted, table, known = self.fitted, self.table, self.known
+        found = self.in_time(
+            "the conditionals",
+            lambda: diagnose(fitted, table, self.seed, device, self.reporter, self.end.over, known),
+        )
+        if known is not None and found and bool((known.fitted.steps > 0).any()):
+            self.notes.append("conditionals.truth: rounded columns are compared as spread over their resolution")
+        return found
 
 
 def _stages(fitted: FittedTable, request: EvaluateRequest) -> list[str]:
