@@ -72,8 +72,8 @@ INSIDE: dict[str, set[str]] = {
     # what a folder of a part may import of its own part, besides itself
     "chains.store": set(),
     "commands.check": {"memory", "requests", "dry_run", "pages"},
-    "commands.evaluate": {"memory", "requests", "samplers", "impute", "finetune"},
-    "commands.report": {"deltas", "pages", "requests", "samplers", "impute", "evaluate"},
+    "commands.evaluate": {"memory", "requests", "run_table", "samplers", "sampling", "finetune"},
+    "commands.report": {"deltas", "pages", "requests", "run_table", "samplers", "sampling", "evaluate"},
     "conditionals.families": set(),
     "conditionals.networks": set(),
     "evaluation.likelihood": set(),

@@ -23,8 +23,8 @@ from tests.cli.test_refusals import FA, TINY_VGI, text
 from tests.clocks import ticking
 from tests.program import Vgi, fit_once
 from tests.tensors import same_tensors
-from vgi_cli.commands.impute import report_diagnostics
 from vgi_cli.commands.samplers import NOT_INCLUDED
+from vgi_cli.commands.sampling import report_diagnostics
 from vgi_cli.fitting import carry_out as training
 from vgi_cli.fitting import fit_rows, plan
 from vgi_cli.fitting.driver import Drive

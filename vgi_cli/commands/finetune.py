@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from vgi_cli.commands.card import write_card
-from vgi_cli.commands.impute import compute_on, fitted_or_new, seed_of, table_settings
 from vgi_cli.commands.requests import FinetuneRequest
+from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of, table_settings
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import Interrupted, UsageError

@@ -30,10 +30,11 @@ from vgi_cli.commands.evaluate.score import RowScores, row_scores
 from vgi_cli.commands.evaluate.truth_model import Truth, load_truth
 from vgi_cli.commands.evaluate.truth_table import require_same_rows
 from vgi_cli.commands.finetune import inside_of, require_conditionals
-from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings
 from vgi_cli.commands.memory import require_files, require_memory
 from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest, check_rows
+from vgi_cli.commands.run_table import compute_on, seed_of, table_settings
 from vgi_cli.commands.samplers import checked_sampler, parameter_uncertainty
+from vgi_cli.commands.sampling import Imputed, Sampling, Watch
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.errors import InputError, Interrupted, UsageError, VgiError

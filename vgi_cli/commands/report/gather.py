@@ -18,13 +18,14 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.commands.evaluate.likelihood import EarlyEnd, how_many, log_likelihood, rows_in_turn
-from vgi_cli.commands.impute import Sampling, Watch, compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.report.hiding import HiddenCells, hide_again, kept_apart
 from vgi_cli.commands.report.request import ReportRequest
 from vgi_cli.commands.report.tipping import Asked, read_tipping, tipping
 from vgi_cli.commands.report.tracing import Traced, traced
 from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
+from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.samplers import parameter_uncertainty
+from vgi_cli.commands.sampling import Sampling, Watch
 from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.missingness import missingness
