@@ -171,7 +171,7 @@ def score(
 
 def _hidden(
     judge: Judge, coded: Rows, held: TensorTable, out: Tensor, parts: Tensor, seed: int
-) -> Iterator[HiddenCells]:
+) -> Iterator[_HiddenCells]:
     """Each of the HIDDEN_PARTS of the observed cells of held-out rows, hidden and drawn by a judge.
 
     coded  the rows, as the judge takes them
@@ -188,10 +188,10 @@ def _hidden(
         noise = KeyedNoise(seed, layout.names, coded.keys[out], torch.arange(DRAWS), f"contest/{part}")
         x = torch.where(missing, 0.0, held.x).to(judge.dtype)
         drawn = impute_rows(judge.imputer, x, missing, noise, limits)
-        yield HiddenCells(out, where, torch.from_numpy(decode(drawn, schema)), truth)
+        yield _HiddenCells(out, where, torch.from_numpy(decode(drawn, schema)), truth)
 
 
-class HiddenCells(NamedTuple):
+class _HiddenCells(NamedTuple):
     """Cells of held-out rows that were hidden, with their draws.
 
     rows   [n] numbers of the rows
@@ -235,7 +235,7 @@ class _Tally:
         losses, counts, covered = (torch.zeros(R, len(columns), dtype=torch.float64) for _ in range(3))
         return cls(columns, torch.zeros(R, dtype=torch.float64), losses, counts, covered)
 
-    def add(self, hidden: HiddenCells) -> None:
+    def add(self, hidden: _HiddenCells) -> None:
         """Score the draws of hidden cells."""
         for i, column in enumerate(self.columns):
             where = hidden.where[:, i]
