@@ -146,23 +146,23 @@ def make(
     limit, more = end.limit, truth is not None or request.conditionals or request.objective
     until = limit.until(TIME_SHARE) if more else limit.end
     scored = log_likelihood(fitted, table, request, seed, device, reporter, end, until)
-    making = _Making(fitted, table, known, request, reporter, end, seed)
-    part = making.likelihood(scored, required=not more and known is None)
-    if making.rounded:
-        making.notes.append("rounded columns enter through their dequantised density (seeded)")
-    scores, sampler = (None, None) if truth is None else making.imputations(truth)
+    own = _ReportParts(fitted, table, known, request, reporter, end, seed)
+    part = own.likelihood(scored, required=not more and known is None)
+    if own.rounded:
+        own.notes.append("rounded columns enter through their dequantised density (seeded)")
+    scores, sampler = (None, None) if truth is None else own.imputations(truth)
     parts: dict[str, Any] = {}
     if known is not None:
-        parts["truth"] = making.distance(known)
+        parts["truth"] = own.distance(known)
     if request.conditionals:
-        parts["conditionals"] = making.conditionals(device)
+        parts["conditionals"] = own.conditionals(device)
     if request.objective:
-        parts["objective"] = making.in_time(
+        parts["objective"] = own.in_time(
             "the objective", lambda: _objective(fitted, table, seed, device, reporter, end.over)
         )
     if scored.loglik.warning:
         reporter.warn(scored.loglik.warning)
-    values = make_report(table.N, loglik=part, imputation=scores, sampler=sampler, notes=making.notes, **parts)
+    values = make_report(table.N, loglik=part, imputation=scores, sampler=sampler, notes=own.notes, **parts)
     if (league := fitted.run.contest()) is not None:
         values["contest"] = league
     if limit:
@@ -174,7 +174,7 @@ def make(
 
 
 @dataclass(frozen=True)
-class _Making:
+class _ReportParts:
     """The parts of the report of a table; `notes`: what the report says beside them, in the order in which they are
     made. The other fields are those of `make`."""
 
