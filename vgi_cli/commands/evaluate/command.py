@@ -239,14 +239,14 @@ class _ReportParts:
         sd = torch.tensor([column.deviation for column in self.fitted.schema.encoded])
         asked = _Asked(self.fitted, self.table, truth, sd, self.request, self.reporter)
         found = self.in_time("the score of the imputations", lambda: _score(asked, self.end))
-        scores, sampler, remarks = found or (None, None, [])
-        self.notes.extend(remarks)
+        scores, sampler, lines = found or (None, None, [])
+        self.notes.extend(lines)
         return scores, sampler
 
     def distance(self, known: Truth) -> dict[str, Any]:
         """How far the fitted law is from the one behind the data."""
-        found, remarks = compare(known.law, known.fitted, stream(self.seed, "truth"))
-        self.notes.extend(remarks)
+        found, lines = compare(known.law, known.fitted, stream(self.seed, "truth"))
+        self.notes.extend(lines)
         return {**found, "model": str(self.request.truth_model)}
 
     def conditionals(self, device: torch.device) -> Any:
