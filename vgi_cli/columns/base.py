@@ -467,6 +467,12 @@ class ModelledColumn(Column):
         """Whether `encode` spreads a cell over its share of the encoded space by uniform noise (dequantisation)."""
 
     @property
+    def unrounded(self) -> bool:
+        """Whether it is spread though no cell is rounded, because values pile up: where they do a cell has a
+        probability, elsewhere a density."""
+        return False
+
+    @property
     @abstractmethod
     def unit(self) -> float:
         """What log densities of this column are divided by to make them comparable between columns and units, as a

@@ -282,7 +282,11 @@ class Number(ModelledColumn):
     def unit(self) -> float:
         """A dequantised column's probability is divided by its resolution again, so that the result depends neither on
         units nor on whether a column counts as rounded."""
-        return float(np.log(self.deviation) - np.log(self.step or 1.0))
+        return float(np.log(self.deviation) - (0.0 if self.unrounded else np.log(self.step or 1.0)))
+
+    @property
+    def unrounded(self) -> bool:
+        return self.lattice is not None and self.lattice.stand_in
 
     def codes(self, cells: Cells) -> Floats:
         return _read(self, cells).numbers.values
@@ -356,10 +360,13 @@ class Number(ModelledColumn):
         out = self.codec.log_det(z)
         if not self.noisy:
             return out
-        widths: Floats | float = 1.0 if self.levels else self.step
+        widths: Floats | float = 1.0 if self.levels or self.unrounded else self.step
         if self.spikes or self.heaps is not None:
             values = squeezed(self.codec.decode(z), self.spikes, self.heaps)
             widths = cell_widths(values, self.spikes, self.step, self.heaps)
+            if self.unrounded:  # a density, but for what piles up
+                piled = np.any([spike.holds(values, self.step) for spike in self.spikes], axis=0)
+                widths = np.where(piled, widths, 1.0)
         return np.asarray(out + np.log(widths))
 
     def box(self) -> Floats:
