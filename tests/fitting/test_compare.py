@@ -176,14 +176,17 @@ def test_a_time_limit_may_leave_no_time_for_it(tmp_path: Path, monkeypatch: pyte
     assert len(json.loads((tmp_path / "run" / "contest.json").read_text())["candidates"]) > 3
 
 
-def test_an_interruption_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_keeps_what_was_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> Fitted:
         raise Interrupted("stopped by SIGINT", 130)
 
     monkeypatch.setattr(fit_rows, "_alone", interrupted)
-    with pytest.raises(Interrupted, match="while models were compared, before the run was begun: nothing was kept"):
+    with pytest.raises(
+        Interrupted, match="while models were compared, before the run was begun: what 8 models"
+    ) as caught:
         vgi_cli.fit(holes(normal(60, 4), 0.2, 5), out=tmp_path / "run", compare="flow", set=QUICK, threads=1)
-    assert not (tmp_path / "run").exists()
+    assert caught.value.hint == f"continue with: vgi fit --resume --out {tmp_path / 'run'}"
+    assert not (tmp_path / "run" / "manifest.json").exists()
 
 
 @pytest.mark.parametrize(

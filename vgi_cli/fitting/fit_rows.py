@@ -45,6 +45,7 @@ from vgi_cli.ranks import Ranks
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import CONTEST, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
+from vgi_cli.runs.comparison import Comparison
 from vgi_cli.runs.manifest import new_manifest
 from vgi_cli.runs.store import CONTEST as CONTEST_FILE
 from vgi_cli.runs.store import RECIPE, SCHEMA, RunInMemory, RunStore
@@ -60,10 +61,12 @@ NOTHING_SAID: Settings = cast(Settings, MappingProxyType({}))
 
 
 class More(NamedTuple):
-    """Files that a run keeps from its first checkpoint on: texts by name, tensors by stem."""
+    """Files that a run keeps from its first checkpoint on: texts by name, tensors by stem; and where it keeps what
+    models score while they are compared."""
 
     texts: Mapping[str, str] = MappingProxyType({})
     parts: Parts = cast(Parts, MappingProxyType({}))
+    comparison: Comparison = Comparison()
 
 
 NOTHING_MORE = More()
@@ -104,7 +107,7 @@ def fit_rows(
     if rows.table.D == 0:
         return _nothing_to_fit(rows, recipe, said, keep, work)
     reporter = work.reporter
-    recipe, won = _with_model(recipe, rows, held, said, work)
+    recipe, won = _with_model(recipe, rows, held, said, work, more.comparison)
     if won is not None:
         rows, held = won.rows, won.held
     recipe, layout = _with_blocks(recipe, rows, reporter)
@@ -134,7 +137,9 @@ def fit_rows(
         return carry_out(run, job, state, _again)
 
 
-def _with_model(recipe: Recipe, rows: Rows, held: Rows | None, said: Settings, work: Work) -> tuple[Recipe, Won | None]:
+def _with_model(
+    recipe: Recipe, rows: Rows, held: Rows | None, said: Settings, work: Work, comparison: Comparison
+) -> tuple[Recipe, Won | None]:
     """The recipe with a model and its method, and the comparison of models that chose it; None: there was none."""
     reporter = work.reporter
     undecided = recipe.model.name == "auto"
@@ -144,7 +149,7 @@ def _with_model(recipe: Recipe, rows: Rows, held: Rows | None, said: Settings, w
     require_time(work.limit, "once the table had been read")
     won = None
     if undecided and comparison_wanted(recipe, rows.table):
-        won = contest.hold(recipe, rows, held, said, _alone, work)
+        won = contest.hold(recipe, rows, held, said, _alone, work, comparison)
         if won is None and comparison_expected(recipe, rows.table):
             reporter.say(model_line(recipe, rows.table.layout))
     if won is not None:

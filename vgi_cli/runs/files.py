@@ -24,6 +24,10 @@ from vgi_cli.errors import UsageError
 PENDING = ".checkpoint.tmp"
 COMMITTED = ".checkpoint"
 PREVIOUS = ".previous"
+COMPARISON = ".comparison"
+"""Folder of what was scored while models are compared, before a run has a model."""
+COMMAND = "command.json"
+"""In that folder: what the comparison was begun with."""
 LAST = "manifest.json"
 ROOM = "make room"
 REMEDIES = {

@@ -42,6 +42,7 @@ from vgi_cli.fitting.contest import scoring
 from vgi_cli.fitting.contest.average import average, average_words
 from vgi_cli.fitting.contest.candidates import TRANSFORMS, Candidate, candidates, compared
 from vgi_cli.fitting.contest.judges import Fit, FitFold, Judge, fit_as_ever
+from vgi_cli.fitting.contest.kept import KeptScores
 from vgi_cli.fitting.contest.league import League
 from vgi_cli.fitting.contest.scoring import Folds, Scores, columns_of, score
 from vgi_cli.fitting.contest.standings import Standings
@@ -55,6 +56,7 @@ from vgi_cli.methods.em.sizing import choose_size, plain
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.models.gaussian.mixture import MixtureConfig
 from vgi_cli.reporting import CONTEST, TRAINING, Lines, Progress, Reporter, Silent, Stage
+from vgi_cli.runs.comparison import Comparison
 from vgi_cli.settings.recipe import Recipe
 
 ROWS = 1_500
@@ -82,7 +84,15 @@ class Won(NamedTuple):
     schemas: dict[str, Schema]
 
 
-def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fit: Fit, work: Work) -> Won | None:
+def hold(
+    recipe: Recipe,
+    rows: Rows,
+    held: Rows | None,
+    said: Container[str],
+    fit: Fit,
+    work: Work,
+    comparison: Comparison | None = None,
+) -> Won | None:
     """Compare the candidates for a table and take the best. None where there is nothing to compare, or too few rows to
     compare by, or where a time limit left time for one candidate at most. Interrupted with nothing kept.
 
@@ -90,6 +100,7 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     rows    all of the table; those of a fraction (`val`) take no part
     said    keys of the settings that somebody gave
     fit     fits the latter
+    comparison  keeps what each scores as soon as it is scored, and has what was kept before
     """
     used = _used(recipe, rows)
     transforms = [str(recipe.table.transform)] if "table.transform" in said else list(TRANSFORMS)
@@ -100,6 +111,7 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     limit = work.limit.part(SHARE)
     with work.reporter.stage(CONTEST, until=limit.end) as stage:
         contest = _Contest(recipe, rows, used, stage, limit, replace(work, reporter=Silent()), fit)
+        contest.kept = KeptScores(comparison or Comparison(), rows, used)
         try:
             contest.enter_all(named, others)
         except (GivenUp, OutOfTime):
@@ -109,6 +121,8 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
             raise Interrupted(what, error.exit_code, "start again") from None
     for line in contest.refused:
         work.reporter.warn(line)
+    if contest.kept.found:
+        work.reporter.say(f"{contest.kept.found} of the models had been scored before the fit was stopped: not again")
     if len(contest.standings.entries) < 2:
         return None
     league = contest.standings.decided()
@@ -184,6 +198,7 @@ class _Contest:
         self._tried: dict[str, tuple[Sized, ...]] = {}  # sizes of the latest entry, by its title without the size
         self.standings = Standings(recipe, rows.table.layout, len(used))
         self.refused: list[str] = []
+        self.kept = KeptScores(Comparison(), rows, used)
 
     def enter_all(self, named: Sequence[tuple[str, Recipe]], others: Sequence[tuple[str, Recipe]]) -> None:
         """Score all candidates: those `named` that EM fits, one or two more of the best of these, and the `others`."""
@@ -211,6 +226,9 @@ class _Contest:
         if self.standings.entries and not sized and recipe.model.name == "mixture":
             first = self.standings.entries[0][0].recipe.model.settings
             recipe = recipe.with_model(components=first["components"], outliers=first["outliers"])
+        key = self.kept.key(title, recipe.replace(time_limit=None))
+        if self._take_up(title, key, recipe, every):
+            return tell(1.0)
         family = cast(type[GaussianFamily], recipe.model.family)
         sizing = choose_size(
             family,
@@ -228,6 +246,15 @@ class _Contest:
         if any(other.recipe == recipe for other, _ in self.standings.entries):
             return
         self._score(candidate, lambda done: tell(0.5 + 0.5 * done))
+        self.kept.keep(key, self.standings.entries[-1], sizing.tried)
+
+    def _take_up(self, title: str, key: str, recipe: Recipe, rows: Rows) -> bool:
+        """Enter a candidate that was scored before the fit was stopped; False where it was not."""
+        found = self.kept.find(key, recipe, rows)
+        if found is not None:
+            candidate, scores, self._tried[title] = found
+            self.standings.entries.append((candidate, scores))
+        return found is not None
 
     def _score(self, candidate: Candidate, tell: Callable[[float], None], fit: FitFold | None = None) -> None:
         """Score a candidate and enter it."""
@@ -260,8 +287,12 @@ class _Contest:
             self._stage(start + share * done)
             ask(self._limit.over)
 
+        key = self.kept.key(title, recipe)
+        if self._take_up(title, key, recipe, self._coded(recipe)):
+            return tell(1.0)
         try:
             self._score(Candidate(title, recipe, self._coded(recipe)), tell, fit_fold)
+            self.kept.keep(key, self.standings.entries[-1])
         except FitError as error:
             self.refused.append(f"{title} takes no part in the comparison: {error.message}")
 
