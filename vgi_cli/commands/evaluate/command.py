@@ -37,7 +37,7 @@ from vgi_cli.commands.samplers import checked_sampler, parameter_uncertainty
 from vgi_cli.commands.sampling import Imputed, Sampling, Watch
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import log_scale
-from vgi_cli.errors import InputError, Interrupted, UsageError, VgiError
+from vgi_cli.errors import InputError, Interrupted, Unwritten, UsageError, VgiError
 from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores, draws_alone, score_imputations
 from vgi_cli.evaluation.report import entering, imputation_part, loglik_part, make_report, markdown, remarks
@@ -52,7 +52,7 @@ from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING, Reporter
-from vgi_cli.runs.files import json_bytes, write_atomic
+from vgi_cli.runs.files import REMEDIES, json_bytes, write_atomic
 from vgi_cli.table.base import Table
 
 TIME_SHARE = 0.5
@@ -66,13 +66,14 @@ ALONE_CELLS = 1 << 20
 
 
 class Report(NamedTuple):
-    """The report as numbers, its title, and the scores of the rows. `interrupted`: the signal that ended the command
-    early, to be raised when all is said."""
+    """The report as numbers, its title, and the scores of the rows. To be raised when all is said: `interrupted`, the
+    signal that ended the command early, and `unwritten`, of a file that could not be written."""
 
     values: dict[str, Any]
     title: str
     rows: RowScores
     interrupted: Interrupted | None = None
+    unwritten: Unwritten | None = None
 
     def json_text(self) -> str:
         """One JSON object."""
@@ -114,19 +115,50 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
         with end.after_a_row():
             report = make(fitted, table, truth, known, request, reporter, end)
         fail_if.require(request.conditions, fail_if.numbers(report.values))
-        if request.per_row is not None:
-            write_atomic(Path(request.per_row), report.rows.file(Path(request.per_row)))
-        if not request.write:
-            return report
-        folder = request.folder
-        if folder is None:
-            own = request.beside("evaluations") / table.origin.stem
-            folder = own if request.force else _claim(own)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(folder / "report.json", report.json_text().encode())
-        write_atomic(folder / "report.md", report.text().encode())
-        reporter.say(f"report.json and report.md are in {folder}")
+        return _written(report, table, request, reporter)
+
+
+def _written(report: Report, table: Table, request: EvaluateRequest, reporter: Reporter) -> Report:
+    """Write the files of a report: what the disk does not take, the report says once it is shown."""
+    if request.per_row is not None:
+        report = _write(report, Path(request.per_row), report.rows.file(Path(request.per_row)))
+    if not request.write:
         return report
+    folder = request.folder
+    try:
+        if folder is None:
+            folder = request.beside("evaluations") / table.origin.stem
+            folder = folder if request.force else _claim(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return _without(report, Path(error.filename or folder or "evaluations"), error)
+    there = any(folder.iterdir())
+    for name, text in (("report.json", report.json_text()), ("report.md", report.text())):
+        report = _write(report, folder / name, text.encode())
+    if report.unwritten is None:
+        reporter.say(f"report.json and report.md are in {folder}")
+    elif not there:
+        with contextlib.suppress(OSError):  # one of the two is in it
+            folder.rmdir()
+    return report
+
+
+def _write(report: Report, path: Path, data: bytes) -> Report:
+    """Write a file of a report, unless another could not be written."""
+    if report.unwritten is not None:
+        return report
+    try:
+        write_atomic(path, data)
+    except OSError as error:
+        return _without(report, path, error)
+    return report
+
+
+def _without(report: Report, path: Path, error: OSError) -> Report:
+    """The report, one of whose files could not be written."""
+    remedy = REMEDIES.get(error.errno or 0, "look after the disk and its permissions")
+    words = f"{remedy}, or write elsewhere with -o; the report itself is whole"
+    return report._replace(unwritten=Unwritten(f"cannot write '{path}': {error.strerror}", words, report.values))
 
 
 def make(
