@@ -279,6 +279,14 @@ def dry_run(request: FitRequest, reporter: Reporter) -> DryRun:
     )
 
 
+def foreseen(request: FitRequest) -> Schema:
+    """What a fit of a table in memory will take its columns for. Raises what `fit` raises of settings and tables."""
+    assert request.table is not None
+    _check_plugins(request.settings, Silent())
+    recipe = _choose_encoding(make_plan(request.settings, from_memory=True))
+    return new_schema(request.table, recipe, Silent())
+
+
 def fit_in_memory(request: FitRequest, reporter: Reporter) -> FittedTable:
     """As `fit`, with no file written: the run is that of this process alone."""
     limit = limit_of(request.settings, request.started)
