@@ -217,7 +217,52 @@ def test_what_cannot_be_compared_is_refused(options: dict, message: str, tmp_pat
     assert not (tmp_path / "run").exists()
 
 
+def test_settings_are_taken_by_those_of_the_compared_that_have_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: dict[str, Recipe] = {}
+
+    def fitted(recipe: Recipe, *_: object) -> contest.Judge:
+        taken[recipe.model.name] = recipe
+        raise FitError("no")
+
+    monkeypatch.setattr(contest, "fit_as_ever", fitted)
+    said: list[str] = []
+    own = {"model.hidden": 4, "model.latents": 1, "optim.lr": 0.02, "method.imputations": 2}
+    frame = holes(normal(60, 4), 0.2, 5)
+    vgi_cli.fit(frame, out=tmp_path / "run", compare=["flow", "vae"], set={**QUICK, **own}, threads=1, say=said.append)
+    assert "model.hidden=4 is for flow alone; vae, the models that EM fits go without" in said
+    assert "model.latents=1 is for vae alone; flow, the models that EM fits go without" in said
+    assert "optim.lr=0.02, method.imputations=2 are for flow and vae alone; the models that EM fits go without" in said
+    flow, vae = taken["flow"], taken["vae"]
+    assert (flow.model.settings, vae.model.settings) == ({"hidden": 4}, {"latents": 1})
+    for one in (flow, vae):
+        assert one.optim == {"lr": 0.02} and one.method.settings == {"imputations": 2}
+    models = json.loads((tmp_path / "run" / "contest.json").read_text())["candidates"]
+    assert {one["model"] for one in models} == {"mixture", "fa"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message", "hint"),
+    [
+        ("model.hiden", 4, "unknown key 'model.hiden'", "did you mean 'model.hidden'?"),
+        ("method.imputation", 4, "unknown key 'method.imputation'", "did you mean 'method.imputations'?"),
+        ("model.latents", 4, "model.latents needs a named model", "say --model vae"),
+        ("model.hidden", "x", "model.hidden: expected a whole number, got 'x'", "give a whole number"),
+        ("optim.lr", -1, "optim.lr: expected a number above 0, at most 100, got -1", None),
+    ],
+)
+def test_settings_that_none_of_the_compared_can_take_are_refused(
+    key: str, value: object, message: str, hint: str | None, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        vgi_cli.fit(normal(40, 0), out=tmp_path / "run", compare="flow", set={key: value})
+    assert caught.value.message.endswith(message)
+    assert hint is None or caught.value.hint == hint
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_dry_run_says_what_it_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     holes(normal(60, 4), 0.2, 5).to_csv(tmp_path / "t.csv", index=False)
-    assert main(["fit", str(tmp_path / "t.csv"), "--compare", "vae", "--dry-run"]) == 0
+    assert main(["fit", str(tmp_path / "t.csv"), "--compare", "vae", "--set", "model.latents=1", "--dry-run"]) == 0
     assert "# compared too  vae (at most " in capsys.readouterr().out

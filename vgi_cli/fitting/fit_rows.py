@@ -28,6 +28,7 @@ from vgi_cli.fitting.choosing import (
     size_is_open,
 )
 from vgi_cli.fitting.contest import contest
+from vgi_cli.fitting.contest.candidates import by_em
 from vgi_cli.fitting.contest.contest import Won
 from vgi_cli.fitting.fitted import Fitted, fitted_of, used_names
 from vgi_cli.fitting.job import Job, start
@@ -189,7 +190,8 @@ def _with_size(recipe: Recipe, table: TensorTable, said: Settings, work: Work, *
     size = model_size(recipe, table, work)
     recipe = components.in_full(trees.settled_dependence(recipe.with_model(**size), table))
     recipe = trees.settled(recipe, table)
-    is_chosen = is_open and "model.components" not in said
+    stated = "model.components" in said and not (compared and by_em(recipe))  # it is of a compared one
+    is_chosen = is_open and not stated
     return averaged.settled(settled_uncertainty(recipe, table.layout, len(table.used), chosen=is_chosen), table)
 
 

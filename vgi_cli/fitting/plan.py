@@ -36,7 +36,7 @@ def make_plan(settings: Settings, from_memory: bool = False, resumed: bool = Fal
         require_data(settings)
     raise_problems(components.check(recipe, settings, resumed))
     resolve_device(recipe.device, origin(settings, "device", "--device"))
-    return recipe
+    return components.without_compared(recipe)
 
 
 def stream(seed: int, purpose: str) -> torch.Generator:

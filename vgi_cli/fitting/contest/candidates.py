@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.models.gaussian.mixture import FULL_UP_TO
 from vgi_cli.registry import names as registry
-from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
+from vgi_cli.settings import components
+from vgi_cli.settings.problems import Settings
+from vgi_cli.settings.recipe import Recipe
 
 TRANSFORMS = {"normal": "columns bent to normal", "linear": "columns standardised"}
 UNSCALED = "columns in their own units"
@@ -65,15 +67,15 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
     ]
 
 
-def compared(recipe: Recipe, name: str, transformed: bool) -> tuple[str, Recipe]:
+def compared(recipe: Recipe, name: str, said: Settings) -> tuple[str, Recipe]:
     """A model that is compared beside the others, by its own method, with words for it.
 
-    transformed  whether somebody said the transform of the columns; else it is the model's own, and values that pile up
-                 have room, since no chain is to stand for what has no value
+    said  what somebody said of its settings, and of the transform of the columns; else that is the model's own, and
+          values that pile up have room, since no chain is to stand for what has no value
     """
     traits = registry.MODELS[name].traits
-    own = recipe.replace(model=ModelChoice(name), method=MethodChoice(traits.method), compare=())
-    if not transformed:
+    own = components.for_compared(recipe, name, said)
+    if "table.transform" not in said:
         own = own.with_table(transform=traits.transform, spikes="room")
     title = re.split("[,:]| for ", registry.MODELS[name].about)[0]
     return f"{title}, {TRANSFORMS.get(str(own.table.transform), UNSCALED)}", own

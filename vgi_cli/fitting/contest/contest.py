@@ -25,7 +25,7 @@ imputes where they win.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -57,6 +57,8 @@ from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.models.gaussian.mixture import MixtureConfig
 from vgi_cli.reporting import CONTEST, TRAINING, Lines, Progress, Reporter, Silent, Stage
 from vgi_cli.runs.comparison import Comparison
+from vgi_cli.settings import components
+from vgi_cli.settings.problems import Settings
 from vgi_cli.settings.recipe import Recipe
 
 ROWS = 1_500
@@ -88,7 +90,7 @@ def hold(
     recipe: Recipe,
     rows: Rows,
     held: Rows | None,
-    said: Container[str],
+    said: Settings,
     fit: Fit,
     work: Work,
     comparison: Comparison | None = None,
@@ -98,16 +100,18 @@ def hold(
 
     recipe  names `mixture` and its method, and models that are compared beside (`compare`)
     rows    all of the table; those of a fraction (`val`) take no part
-    said    keys of the settings that somebody gave
+    said    the settings that somebody gave
     fit     fits the latter
     comparison  keeps what each scores as soon as it is scored, and has what was kept before
     """
     used = _used(recipe, rows)
     transforms = [str(recipe.table.transform)] if "table.transform" in said else list(TRANSFORMS)
     named = candidates(recipe, rows, transforms)
-    others = [compared(recipe, name, "table.transform" in said) for name in recipe.compare]
+    others = [compared(recipe, name, said) for name in recipe.compare]
     if rows.source is None or len(used) < FEWEST_COMPARED or len(named) + len(others) < 2:
         return None
+    for line in components.of_some(recipe, said):
+        work.reporter.say(line)
     limit = work.limit.part(SHARE)
     with work.reporter.stage(CONTEST, until=limit.end) as stage:
         contest = _Contest(recipe, rows, used, stage, limit, replace(work, reporter=Silent()), fit)
