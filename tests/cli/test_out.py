@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,13 @@ def test_a_folder_for_a_report_that_cannot_be_made_loses_no_figures(vgi: Vgi, mo
     with pytest.raises(Unwritten, match="cannot write 'there': No space") as caught:
         run.evaluate("data.csv", out="there")
     assert caught.value.report == report and caught.value.exit_code == 1
+
+
+def test_fills_of_a_table_in_a_zip_archive_are_written_as_csv(vgi: Vgi) -> None:
+    rows = "".join(f"{i},{'' if i % 7 == 3 else i * i % 11}\n" for i in range(40))
+    with zipfile.ZipFile("data.zip", "w") as made:
+        made.writestr("inside.csv", f"a,b\n{rows}")
+    assert vgi("fit", "data.zip", "--model", "fa", "--out", "run", "--set", "bootstrap=none").code == 0
+    done = vgi("impute", "--checkpoint", "run", "--m", "1")
+    assert done.out == "run/imputed/data.1.csv\n"
+    assert Path("run/imputed/data.1.csv").read_text().startswith("a,b\n0,0\n1,1\n")
