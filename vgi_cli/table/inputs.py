@@ -350,6 +350,7 @@ def _file(path: Path, delimiter: str | None, label: str | None = None) -> TableF
         with path.open("rb") as file, unpacked(file, name, path.name) as (stream, inside):
             copy = copied(stream, check)
             if copy.seek(0, os.SEEK_END) == 0:
+                copy.close()
                 raise InputError(f"{path.name}: the file in it is empty", "expected a header, then rows")
             return TableFile(path.name, False, delimiter or _delimiter(inside), None, copy)
     delimiter = delimiter or _delimiter(name)
