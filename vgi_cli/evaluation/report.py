@@ -392,7 +392,7 @@ def conditional_lines(part: Mapping[str, Any]) -> list[str]:
         *_distance_table(part),
     ]
     if "left_out" in part:
-        names = ", ".join(part["left_out"])
+        names = _names(part["left_out"])
         lines += ["", f"Left out, as without a hole in the fit no conditional is trained: {names}."]
     if "ess" in part:
         ess = part["ess"]
