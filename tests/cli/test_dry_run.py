@@ -95,6 +95,14 @@ def test_it_refuses_what_a_fit_refuses(vgi: Vgi, table: Path) -> None:
     assert done.code == 2 and done.out == ""
 
 
+def test_it_warns_of_columns_that_no_row_shows_together(vgi: Vgi, tmp_path: Path) -> None:
+    halves = [f"{i % 7}.{i},," if i % 2 else f"{i % 7}.{i},{i % 5}.5," for i in range(60)]
+    rows = [f"{line}{i % 3}.5" if i % 2 else line for i, line in enumerate(halves)]
+    (tmp_path / "apart.csv").write_text("\n".join(["x,y,z", *rows]))
+    done = vgi("fit", "apart.csv", "--dry-run")
+    assert done.code == 0 and "columns 'y' and 'z' are observed together in no row" in done.err
+
+
 LEVELS = ["low, very", "mid\nline", 'hi"gh', "it's", "a: b #c", "- q", "d\\n", "<b>"]
 
 

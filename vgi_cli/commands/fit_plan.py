@@ -9,7 +9,7 @@ from vgi_cli.commands.requests import FitRequest
 from vgi_cli.data import spread_rows
 from vgi_cli.fitting.choosing import choose_model, comparison_expected, layout_of
 from vgi_cli.fitting.contest import contest, scoring
-from vgi_cli.fitting.fit_rows import training_and_held
+from vgi_cli.fitting.fit_rows import training_and_held, warn_of_pairs
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.fitting.trial import can_be_tried, tried
@@ -43,6 +43,7 @@ def fit_plan(
         "chosen by comparing several on hidden cells" if compared else f"{chosen.model.name} by {chosen.method.named}"
     )
     table = train.table
+    warn_of_pairs(table, reporter)
     share = float(table.layout.of_columns(table.missing[table.used]).double().mean())
     lines = [
         ("model", found),

@@ -411,14 +411,20 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
                 f"'{skip.name}' is missing, and may be filled '{level}' all the same"
             )
         where = f"'{skip.name}' is '{level}'"
-        lines.append(_unasked(skip.others, rows, where, f"{skip.name}={level}", "") + against)
+        lines.append(_unasked(skip.others, rows, where, f"{skip.name}={level}", _restated(skip.name)) + against)
     for one in thresholds_among(table, schema, [one.skip for one in found]) if looked_for(table, schema) else ():
         limit = columns[one.name].spell(np.array([one.limit]), None)[0]
         rows = int(one.excludes(codes_of(table, columns[one.name])).sum())
         where = f"'{one.name}' is {one.side} {limit}"
         condition = f"{one.name}{'<' if one.side == 'below' else '>'}{limit}"
-        lines.append(_unasked(one.others, rows, where, condition, "; else they are extrapolated"))
+        rest = f"; else they are extrapolated{_restated(one.name)}"
+        lines.append(_unasked(one.others, rows, where, condition, rest))
     return capped(lines)
+
+
+def _restated(name: str) -> str:
+    """What to do where a column is no cause of the holes."""
+    return f"; where '{name}' only says which cells are missing, as a last visit does, `{typed('--exclude', name)}` it"
 
 
 def _unasked(others: Sequence[str], rows: int, where: str, condition: str, rest: str) -> str:

@@ -115,7 +115,7 @@ def fit_rows(
     device = _device_of(recipe, work)
     train, held = training_and_held(recipe, rows.with_layout(layout), held)
     recipe.method.algorithm.check_table(train.table)
-    _warn_of_pairs(train.table, reporter)
+    warn_of_pairs(train.table, reporter)
     _warn_of_new_rows(recipe, layout, reporter)
     reporter.plan(stages(recipe, train))
     require_time(work.limit, "before a model had been chosen")
@@ -216,7 +216,7 @@ def _warn_of_new_rows(recipe: Recipe, layout: Layout, reporter: Reporter) -> Non
         reporter.warn(f"{what} fills the holes of this table alone: for new rows fit by --method vgi")
 
 
-def _warn_of_pairs(table: TensorTable, reporter: Reporter) -> None:
+def warn_of_pairs(table: TensorTable, reporter: Reporter) -> None:
     """A line on columns that are observed together in no row; of a table in files nothing is looked at."""
     if table.scratch is not None or not bool(table.missing.any()):
         return

@@ -27,7 +27,7 @@ REMEMBERED_LOOK, REMEMBERED_BAD = 0.3, 0.6
 APART_LOOK, APART_BAD = 0.15, 0.6
 """Share of pairs of imputing chains that did not meet (samplers/lengths.py aims at 0.1)."""
 NOMINAL = 0.9
-COVERED_BAD, COVERED_LOOK = 0.15, 0.07
+COVERED_BAD, COVERED_NARROW, COVERED_LOOK = 0.15, 0.1, 0.07
 """How far the share of hidden numbers in their 90 % intervals may be from NOMINAL, beside its sampling error."""
 ERRORS = 3.0
 """Standard errors beyond which a share differs from what it should be."""
@@ -151,7 +151,7 @@ def _contest(numbers: Numbers) -> Iterable[Verdict]:
     taken = [one for one in league.get("candidates", ()) if one["chosen"]]
     for one in taken:
         gained, covered = 1 - one["cells"], one["coverage"]
-        narrow = covered is not None and calibrated - covered > COVERED_BAD
+        narrow = covered is not None and calibrated - covered > COVERED_NARROW
         if gained < LITTLE:
             text = (
                 "The model that was taken predicts hidden cells no better than their columns alone (score "
@@ -160,8 +160,8 @@ def _contest(numbers: Numbers) -> Iterable[Verdict]:
             yield Verdict("contest", "look", text)
         if narrow:
             text = (
-                f"Draws of the model that was taken are too narrow: {covered:.0%} of the hidden numbers lie in their "
-                f"range, and {calibrated:.0%} should."
+                f"Draws of the model that was taken are too narrow for cells that it never saw: {covered:.0%} lie in "
+                f"their range, {calibrated:.0%} should. Refits widen them; `vgi fit --holdout-cells 5%` tells by how much."
             )
             yield Verdict("contest", "look", text)
         if gained >= LITTLE and not narrow:
@@ -341,7 +341,8 @@ def _covers(coverage: float, cells: int) -> Level:
 def _calibration(numbers: Numbers) -> Iterable[Verdict]:
     """Of cells that the fit has seen, and of cells that were hidden from a fit."""
     if numbers.calibration is not None:
-        yield from _cells(numbers.calibration, {c.name: c.hidden for c in numbers.columns}, "Hidden cells")
+        columns = {column.name: column.hidden for column in numbers.columns}
+        yield from _cells(numbers.calibration, columns, "Hidden cells (which the fit has seen)")
     if numbers.holdout is not None:
         yield from _cells(numbers.holdout, {c.name: c.unseen for c in numbers.columns}, "Cells that a fit never saw")
     elif numbers.calibration is not None:
