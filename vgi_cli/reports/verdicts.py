@@ -161,7 +161,7 @@ def _contest(numbers: Numbers) -> Iterable[Verdict]:
         if narrow:
             text = (
                 f"Draws of the model that was taken are too narrow for cells that it never saw: {covered:.0%} lie in "
-                f"their range, {calibrated:.0%} should. Refits widen them; `vgi fit --holdout-cells 5%` tells by how much."
+                f"their range, {calibrated:.0%} should. Refits widen them; `vgi fit --holdout-cells 5%` tells how far."
             )
             yield Verdict("contest", "look", text)
         if gained >= LITTLE and not narrow:
