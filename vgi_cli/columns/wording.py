@@ -127,8 +127,8 @@ def number_hint(cells: Cells, which: Bools) -> str:
             comma = COMMA.fullmatch(text) is not None and cells.decimal == "." and not cells.in_memory
             words = "`--decimal ,` where the comma is the decimal mark; else " * comma + plain_number(cells.decimal)
             hints.setdefault("written", words)
-        elif (limit := LIMIT.fullmatch(text)) is not None:
-            hints.setdefault("limit", _limit_hint(limit, cells.decimal))
+        elif LIMIT.fullmatch(text) is not None:
+            hints.setdefault("limit", limit_hint(text, cells.decimal))
         elif len(tokens) <= MOST_TOKENS or not hints:
             which_ones = f"{' and '.join(map(repr, tokens))}: " if hints else ""
             hints.setdefault("token", which_ones + tokens_hint(cells, tokens))
@@ -142,8 +142,10 @@ def different(cells: Cells, which: Bools) -> list[str]:
     return list(texts)
 
 
-def _limit_hint(found: re.Match[str], decimal: str) -> str:
-    """What to write where a value is only known to lie below or above a limit."""
+def limit_hint(cell: str, decimal: str) -> str:
+    """What to write in place of a cell of which it is only known that it lies below or above a limit (LIMIT)."""
+    found = LIMIT.fullmatch(cell)
+    assert found is not None, "a cell that LIMIT matches"
     text = found["limit"]
     limit = Decimal(text.replace(",", "."))
     digits = -int(limit.as_tuple().exponent)

@@ -37,6 +37,7 @@ from vgi_cli.columns.wording import (
 from vgi_cli.encoding.absent import words_for_missing
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
+from vgi_cli.encoding.limits import limits_as_missing
 from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.series import series
 from vgi_cli.encoding.skips import skipped, thresholds_among
@@ -85,7 +86,8 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
     """One line for each doubt. `said`: columns whose kind the user named."""
     unnamed = [column for column in schema.columns if column.role == "data" and column.name not in said]
     doubts = thousands(table, unnamed) + text_doubts(table, unnamed)
-    doubts += words_for_missing(table, schema) + missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
+    doubts += limits_as_missing(table, schema) + words_for_missing(table, schema)
+    doubts += missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
     ranked = Ranked(table, schema, said)
     scales = _scales(table, [column for column in unnamed if column.name not in ranked.coded])
     doubts += scales + scales_of_words(unnamed) + _unordered(table, unnamed)
