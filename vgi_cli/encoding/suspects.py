@@ -35,6 +35,7 @@ from vgi_cli.columns.wording import (
     typed,
 )
 from vgi_cli.encoding.absent import words_for_missing
+from vgi_cli.encoding.answers import several_answers
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.limits import limits_as_missing
@@ -85,7 +86,7 @@ MOST_CODES = 3
 def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[str]:
     """One line for each doubt. `said`: columns whose kind the user named."""
     unnamed = [column for column in schema.columns if column.role == "data" and column.name not in said]
-    doubts = thousands(table, unnamed) + text_doubts(table, unnamed)
+    doubts = thousands(table, unnamed) + text_doubts(table, unnamed) + several_answers(table, unnamed)
     doubts += limits_as_missing(table, schema) + words_for_missing(table, schema)
     doubts += missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
     ranked = Ranked(table, schema, said)
