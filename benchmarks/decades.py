@@ -21,6 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
+from scores import fair_crps
 
 import vgi_cli
 from vgi_cli.columns import scale
@@ -43,13 +44,6 @@ def table(spread: float, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarra
     return frame, y, hidden
 
 
-def crps(draws: np.ndarray, truth: np.ndarray) -> float:
-    """The mean fair CRPS of draws [n, cells]."""
-    n = len(draws)
-    rank = (2 * np.arange(1, n + 1) - n - 1)[:, None]
-    return float((np.abs(draws - truth).mean(0) - (rank * np.sort(draws, 0)).sum(0) / (n * (n - 1))).mean())
-
-
 def scores(spread: float, seed: int) -> list[float]:
     """What is printed, of one table."""
     frame, y, hidden = table(spread, seed)
@@ -59,8 +53,8 @@ def scores(spread: float, seed: int) -> list[float]:
     sd = np.log(y).std()
     error = (np.log(np.maximum(draws, np.finfo(float).tiny)) - np.log(truth)) / sd
     return [
-        crps(draws, truth) / y.std(),
-        crps(error, np.zeros(len(truth))),
+        float(fair_crps(draws, truth).mean()) / y.std(),
+        float(fair_crps(error, np.zeros(len(truth))).mean()),
         error.mean(),
         error[:, truth < np.quantile(truth, 0.3)].mean(),
         float(np.mean([(one.mean() - y.mean()) / (y.std() / ROWS**0.5) for one in filled])),

@@ -14,6 +14,7 @@ import time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from scores import fair_crps
 
 from vgi_cli.completers import boosted
 from vgi_cli.registry.names import COMPLETERS
@@ -29,13 +30,6 @@ def table(N: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return x, rng.random((N, 4)) < 0.3
 
 
-def crps(draws: np.ndarray, truth: np.ndarray) -> float:
-    """Mean continuous ranked probability score, unbiased in the number of draws."""
-    n = len(draws)
-    ranks = (2 * np.arange(1, n + 1) - n - 1)[:, None]
-    return float((np.abs(draws - truth).mean(0) - (ranks * np.sort(draws, 0)).sum(0) / (n * (n - 1))).mean())
-
-
 def main() -> None:
     """Print one line for each size and each choice of donors."""
     apart = boosted.split
@@ -49,7 +43,8 @@ def main() -> None:
             made = [boosted.miceforest(np.where(missing, 0.0, x), missing, seed, settings) for seed in range(DRAWS)]
             draws, truth = np.stack(made)[:, missing], x[missing]
             covered = ((draws.min(0) <= truth) & (truth <= draws.max(0))).mean()
-            print(f"| {N} | {name} | {crps(draws, truth):.3f} | {covered:.3f} | {time.perf_counter() - started:.1f} |")
+            score = float(fair_crps(draws, truth).mean())
+            print(f"| {N} | {name} | {score:.3f} | {covered:.3f} | {time.perf_counter() - started:.1f} |")
 
 
 if __name__ == "__main__":

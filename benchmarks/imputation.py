@@ -29,6 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
+from scores import fair_crps
 
 TABLES = ("wine_quality_white", "concrete", "breast_wdbc", "california_housing", "banknote", "letter")
 SMALL = ("wine", "iris", "diabetes")
@@ -95,17 +96,6 @@ class Scores:
     touched: float
     sliced_wasserstein: float
     cpu_seconds: float
-
-
-def fair_crps(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Fair ensemble CRPS (Ferro 2014) of m draws [m, C] against truth [C]; the absolute error where m = 1."""
-    m = len(draws)
-    error = np.abs(draws - truth).mean(0)
-    if m == 1:
-        return error
-    rank = 2 * np.arange(1, m + 1) - m - 1
-    spread = (np.sort(draws, 0) * rank[:, None]).sum(0)  # = sum over pairs i < j of |x_i - x_j|
-    return error - spread / (m * (m - 1))
 
 
 def sliced_wasserstein(first: np.ndarray, second: np.ndarray, directions: np.ndarray) -> float:

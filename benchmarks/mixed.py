@@ -56,6 +56,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import chained_mixed
 import numpy as np
 import pandas as pd
+from scores import fair_crps
 
 DRAWS = 20
 COVERAGE_DRAWS = 19
@@ -262,16 +263,6 @@ def score(table: Table, hidden: np.ndarray, draws: np.ndarray, cpu_seconds: floa
     auc = float(np.mean([tell_apart(table, x[whole], whole) for x in draws[:5]]))
     parts = [float(np.mean(v)) if v and not np.isnan(v).all() else None for v in (crps, logs, coverage, mode)]
     return Scores(*parts, float(np.mean(distance)), auc, cpu_seconds)
-
-
-def fair_crps(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Fair ensemble CRPS (Ferro 2014) of m draws [m, C] against truth [C]; the absolute error where m = 1."""
-    m = len(draws)
-    error = np.abs(draws - truth).mean(0)
-    if m == 1:
-        return error
-    rank = 2 * np.arange(1, m + 1) - m - 1
-    return error - (np.sort(draws, 0) * rank[:, None]).sum(0) / (m * (m - 1))
 
 
 def covered(draws: np.ndarray, truth: np.ndarray) -> float:

@@ -20,21 +20,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
+from scores import fair_crps
 
 import vgi_cli
-from vgi_cli.columns import number
+from vgi_cli.columns import form
 from vgi_cli.columns.number import Number
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.frames import from_frame
 
 DRAWS = 19
-
-
-def fair_crps(draws: np.ndarray, truth: np.ndarray) -> float:
-    """Fair ensemble CRPS (Ferro 2014) of draws [m, n]."""
-    m, rank = len(draws), 2 * np.arange(1, len(draws) + 1) - len(draws) - 1
-    spread = (np.sort(draws, 0) * rank[:, None]).sum(0) / (m * (m - 1))
-    return float((np.abs(draws - truth).mean(0) - spread).mean())
 
 
 def measured(whole: pd.DataFrame, seed: int, heaps: bool, folder: Path) -> tuple[float, ...]:
@@ -44,7 +38,7 @@ def measured(whole: pd.DataFrame, seed: int, heaps: bool, folder: Path) -> tuple
     train, held = table[:n], table[n : n + 1000]
     hidden = np.random.default_rng(seed).random(train.shape) < 0.2
     holes = train.astype(object).mask(hidden, None)
-    with nullcontext() if heaps else patch.object(number, "find_heaps", lambda *_, **__: None):
+    with nullcontext() if heaps else patch.object(form, "find_heaps", lambda *_, **__: None):
         holes.to_csv(folder / "t.csv", index=False)
         held.to_csv(folder / "held.csv", index=False)
         run = vgi_cli.fit(folder / "t.csv", seed=seed, threads=1, out=folder / "run", force=True)

@@ -29,7 +29,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import chained_mixed
 import numpy as np
 import pandas as pd
-from mixed import COVERAGE_DRAWS, covered, fair_crps
+from mixed import COVERAGE_DRAWS, covered
+from scores import fair_crps
 
 import vgi_cli
 

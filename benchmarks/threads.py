@@ -18,7 +18,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
 import torch
 from works import Work, config, incomplete, works
 
-from vgi_cli.fitting.fit_rows import work_of_step
+from vgi_cli.fitting.job import work_of_step
 from vgi_cli.methods.base import Events, StepEnd
 from vgi_cli.methods.loop import Stage
 from vgi_cli.methods.vgi import vgi

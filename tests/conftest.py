@@ -26,7 +26,7 @@ SHORT = {
     "methods.reweighted.STEPS": 2,
     "methods.reweighted.COMMON": 2,
     "fitting.refits.COUNT": 5,
-    "fitting.contest.FOLDS": 2,
+    "fitting.contest.scoring.FOLDS": 2,
 }
 """How long refits by gradients are, and how many, how many refits by EM there are, and how many folds a comparison of
 models has, in tests that are not marked `full_fits`."""
@@ -35,14 +35,15 @@ models has, in tests that are not marked `full_fits`."""
 @pytest.fixture(autouse=True, scope="session")
 def short_fits() -> Iterator[dict[str, int]]:
     """Short refits and comparisons; gives what they are for users."""
-    from vgi_cli.fitting import contest, refits
+    from vgi_cli.fitting import refits
+    from vgi_cli.fitting.contest import scoring
     from vgi_cli.methods import reweighted
 
-    files = {"reweighted": reweighted, "refits": refits, "contest": contest}
+    files = {"reweighted": reweighted, "refits": refits, "scoring": scoring}
     usual = {}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SHORT.items():
-            _, file, setting = name.split(".")
+            *_, file, setting = name.split(".")
             usual[name] = getattr(files[file], setting)
             patch.setattr(files[file], setting, value)
         yield usual

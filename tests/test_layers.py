@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "vgi_cli"
 
-_BASE = {"background", "errors", "notation", "version", "fast", "ranges"}
+_BASE = {"background", "durable", "errors", "notation", "version", "fast", "ranges"}
 _CORE = _BASE | {"data", "layout", "maths", "ranks", "registry", "scratch"}
 _FITS = _CORE | {"models", "conditionals", "chains"}
 _OUTER = _FITS | {
@@ -34,7 +34,7 @@ _OUTER = _FITS | {
 }
 ALLOWED: dict[str, set[str]] = {
     # what each part of the package may import, besides itself
-    **{part: set[str]() for part in ("background", "errors", "fast", "notation", "ranges", "ranks")},
+    **{part: set[str]() for part in ("background", "durable", "errors", "fast", "notation", "ranges", "ranks")},
     "reporting": {"errors"},
     "version": {"fast"},
     "layout": _BASE,
@@ -72,12 +72,13 @@ INSIDE: dict[str, set[str]] = {
     # what a folder of a part may import of its own part, besides itself
     "chains.store": set(),
     "commands.check": {"memory", "requests", "dry_run", "pages"},
-    "commands.evaluate": {"memory", "requests", "samplers", "impute", "finetune"},
-    "commands.report": {"deltas", "pages", "requests", "samplers", "impute", "evaluate"},
+    "commands.evaluate": {"memory", "requests", "run_table", "samplers", "sampling", "finetune"},
+    "commands.report": {"deltas", "pages", "requests", "run_table", "samplers", "sampling", "evaluate"},
     "conditionals.families": set(),
     "conditionals.networks": set(),
     "evaluation.likelihood": set(),
     "evaluation.truth": {"conditional_quality", "imputation"},
+    "fitting.contest": {"averaging", "choosing", "fitted", "plan", "refits", "rows", "tables"},
     "methods.em": _ASCENT,
     "methods.vgi": _ASCENT,
     "models.flows": {"base"},
@@ -109,7 +110,7 @@ BOARD = "vgi_cli.fitting.tensorboard"
 """The one file that imports what needs the package tensorboard, which may be missing, when a fit begins to log."""
 TREES = "vgi_cli.fitting.trees"
 """What learns trees by scikit-learn, which it loads then. The estimators load it where it calls them."""
-FILES_IN = {"api", "cli", "commands", "fitting", "machine", "registry.plugins", "runs", "settings", "table"}
+FILES_IN = {"api", "cli", "commands", "durable", "fitting", "machine", "registry.plugins", "runs", "settings", "table"}
 MOST_PARAMETERS = 8
 CODE_RUNNING = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 

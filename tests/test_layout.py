@@ -5,7 +5,7 @@ import torch
 
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import make_table, missing_together
-from vgi_cli.fitting.fit_rows import observed_quantiles
+from vgi_cli.fitting.chains import observed_quantiles
 from vgi_cli.layout import Blocks, Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.methods.start import empirical

@@ -201,6 +201,8 @@ def evaluate(checkpoint: str | Path | Run, data: Data, **options: Unpack[Evaluat
     rows          how many, drawn at random, are scored where the likelihood has to be estimated: a number (1000; their
                   fills: 5000), `all`
     time_limit    wall time after which the report is of what was scored by then
+
+    Raises Unwritten where a file cannot be written: its `report` is the dictionary.
     """
     truth_table, truth = source(options.get("truth"), "truth")
     model = options.get("truth_model")
@@ -221,6 +223,8 @@ def evaluate(checkpoint: str | Path | Run, data: Data, **options: Unpack[Evaluat
     report = request.carry_out(_reporter(options))
     if report.interrupted is not None:
         raise report.interrupted
+    if report.unwritten is not None:
+        raise report.unwritten
     return report.values
 
 

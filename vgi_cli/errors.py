@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 
 class VgiError(Exception):
@@ -81,6 +82,14 @@ class RanksLost(FitError):
 
 class HolesLeft(VgiError):
     """`--strict`: a table has holes that no fill reaches; nothing was written (exit code 1)."""
+
+
+class Unwritten(VgiError):
+    """A report is made, and one of its files could not be written (exit code 1). `report`: its values."""
+
+    def __init__(self, message: str, hint: str, report: dict[str, Any]) -> None:
+        super().__init__(message, hint)
+        self.report = report
 
 
 class FailIfMissed(VgiError):

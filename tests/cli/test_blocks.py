@@ -32,6 +32,17 @@ def filled(path: str) -> list[list[float]]:
     return [[float(cell) for cell in row] for row in list(csv.reader(Path(path).read_text().splitlines()))[1:]]
 
 
+def test_of_many_columns_that_are_filled_together_the_first_are_named(vgi: Vgi) -> None:
+    rows = np.random.default_rng(0).normal(size=(40, 9)).round(3).astype(str)
+    rows[::3, :7] = ""
+    Path("wide.csv").write_text(",".join("abcdefghi") + "\n" + "\n".join(map(",".join, rows)) + "\n")
+    done = vgi("fit", "wide.csv", *TINY_VGI, "--block", "auto", "--out", "run")
+    assert done.code == 0, done.err
+    lines = [line for line in done.err.splitlines() if "filled together" in line]
+    assert lines == ["columns with holes in the same rows are filled together: a, b, c, d, e and 2 more"]
+    assert RunFolder.open(Path("run")).recipe().table.blocks == (tuple("abcdefg"),)
+
+
 def test_a_named_block_is_fitted_imputed_and_finetuned(vgi: Vgi, data: Path) -> None:
     done = vgi("fit", "data.csv", *TINY_VGI, "--block", "a, c", "--out", "run")
     assert done.code == 0, done.err

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
 
+import vgi_cli
 from tests.program import Vgi
 from vgi_cli.commands import fit as fit_command
+from vgi_cli.errors import Unwritten
 from vgi_cli.runs import files
 from vgi_cli.runs.folder import Claim
 
@@ -75,3 +79,68 @@ def test_a_name_that_was_taken_while_a_fit_ran_costs_no_work(vgi: Vgi, monkeypat
     done = vgi("fit", "data.csv", "--model", "fa", "--out", "run")
     assert (done.code, done.error) == (2, "--out: 'run' exists")
     assert Path("run", "manifest.json").read_text() == "{}"
+
+
+def refusing(patched: pytest.MonkeyPatch, name: str) -> None:
+    """Let the disk be full for files of a name."""
+    real = files.write_synced
+
+    def full(path: Path, data: bytes) -> None:
+        if name in path.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(path, data)
+
+    patched.setattr(files, "write_synced", full)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "left"),
+    [
+        ("report.json", "run/evaluations/data/report.json", None),
+        ("report.md", "run/evaluations/data/report.md", ["report.json"]),
+        ("rows.csv", "rows.csv", None),
+    ],
+)
+def test_a_disk_that_is_full_after_an_evaluation_loses_no_figures(
+    vgi: Vgi, name: str, file: str, left: list[str] | None
+) -> None:
+    Path("data.csv").write_text("a,b\n" + "".join(f"{i},{i * i % 7}\n" for i in range(30)))
+    assert vgi("fit", "data.csv", "--model", "fa", "--out", "run").code == 0
+    words = ("evaluate", "--checkpoint", "run", "data.csv", "--per-row", "rows.csv")
+    whole = vgi(*words)
+    assert whole.code == 0 and "| all | 30 |" in whole.out
+    shutil.rmtree("run/evaluations")
+    Path("rows.csv").unlink()
+    with pytest.MonkeyPatch.context() as patched:
+        refusing(patched, name)
+        done = vgi(*words)
+    assert (done.code, done.out) == (1, whole.out)
+    assert done.error == f"cannot write '{file}': No space left on device"
+    assert done.hint == "make room, or write elsewhere with -o; the report itself is whole"
+    folder = Path("run/evaluations/data")
+    assert ([path.name for path in folder.iterdir()] if folder.exists() else None) == left
+    assert "report.md are in" not in done.err
+
+
+def test_a_folder_for_a_report_that_cannot_be_made_loses_no_figures(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("data.csv").write_text("a,b\n" + "".join(f"{i},{i * i % 7}\n" for i in range(30)))
+    run = vgi_cli.fit("data.csv", model="fa", out="run")
+    report = run.evaluate("data.csv")
+
+    def full(path: Path, **_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(Unwritten, match="cannot write 'there': No space") as caught:
+        run.evaluate("data.csv", out="there")
+    assert caught.value.report == report and caught.value.exit_code == 1
+
+
+def test_fills_of_a_table_in_a_zip_archive_are_written_as_csv(vgi: Vgi) -> None:
+    rows = "".join(f"{i},{'' if i % 7 == 3 else i * i % 11}\n" for i in range(40))
+    with zipfile.ZipFile("data.zip", "w") as made:
+        made.writestr("inside.csv", f"a,b\n{rows}")
+    assert vgi("fit", "data.zip", "--model", "fa", "--out", "run", "--set", "bootstrap=none").code == 0
+    done = vgi("impute", "--checkpoint", "run", "--m", "1")
+    assert done.out == "run/imputed/data.1.csv\n"
+    assert Path("run/imputed/data.1.csv").read_text().startswith("a,b\n0,0\n1,1\n")

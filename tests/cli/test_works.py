@@ -23,10 +23,10 @@ from tests.cli.test_refusals import FA, TINY_VGI, text
 from tests.clocks import ticking
 from tests.program import Vgi, fit_once
 from tests.tensors import same_tensors
-from vgi_cli.commands.impute import report_diagnostics
 from vgi_cli.commands.samplers import NOT_INCLUDED
-from vgi_cli.fitting import fit_rows as training
-from vgi_cli.fitting import plan
+from vgi_cli.commands.sampling import report_diagnostics
+from vgi_cli.fitting import carry_out as training
+from vgi_cli.fitting import fit_rows, plan
 from vgi_cli.fitting.driver import Drive
 from vgi_cli.reporting import Silent
 from vgi_cli.runs.folder import RunFolder
@@ -494,7 +494,7 @@ def test_a_method_that_computes_on_the_cpu_says_so_where_a_gpu_was_asked_for(
     vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a machine with a GPU, of which nothing is used."""
-    for module in (plan, training):
+    for module in (plan, fit_rows):
         monkeypatch.setattr(module, "resolve_device", lambda name, where: torch.device("cuda"))
     for device, line in (("cuda", True), ("auto", False)):
         done = vgi("fit", "data.csv", *FA, "--device", device, "--out", device)

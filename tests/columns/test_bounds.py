@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from tests.table.helpers import from_text
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.bounds import Bound
-from vgi_cli.columns.number import Constant, Number, bound_lines
+from vgi_cli.columns.limits import bound_lines
+from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.scale import Scale
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode

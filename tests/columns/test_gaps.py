@@ -13,7 +13,8 @@ from tests.table.helpers import from_text
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.lattice import MOST_GAPS, find_gaps, off_gaps
-from vgi_cli.columns.number import Number, bound_lines
+from vgi_cli.columns.limits import bound_lines
+from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode
 from vgi_cli.encoding.infer import infer_schema

@@ -16,7 +16,8 @@ from tests.table.helpers import from_text
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.heaps import Heaps, divisors_of, find_heaps
 from vgi_cli.columns.lattice import find_spikes
-from vgi_cli.columns.number import Number, bound_lines
+from vgi_cli.columns.limits import bound_lines
+from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_volume
 from vgi_cli.encoding.infer import infer_schema

@@ -17,6 +17,15 @@ from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.csv.text import quote_if_needed
 from vgi_cli.table.frames import from_frame
 
+
+def indian(v: float) -> str:
+    """In groups of two digits above the last three."""
+    whole, decimals = f"{v:.2f}".split(".")
+    head, last = whole[:-3], whole[-3:]
+    head = re.sub(r"(?<=\d)(?=(\d\d)+$)", ",", head)
+    return f"{head},{last}.{decimals}" if head else f"{last}.{decimals}"
+
+
 FORMS = {
     "$1,234.50": lambda v: f"${v:,.2f}",
     "1.234,50 €": lambda v: f"{v:,.2f} €".translate(str.maketrans(",.", ".,")),
@@ -50,6 +59,42 @@ def test_each_form_is_found_and_written_back(form: str) -> None:
     [said] = [note for note in notes if "is read as numbers" in note]
     shown = re.fullmatch(r"column 'x' is read as numbers: '(.*)' is ([\d.]+)", said)
     assert shown is not None and float(shown[2]) == codes.max() and shown[1] == cells[int(codes.argmax())]
+
+
+@pytest.mark.parametrize(("before", "decimals"), [("", True), ("", False), ("₹", True), ("Rs. ", False)])
+def test_indian_groups_are_read_and_written_back(before: str, decimals: bool) -> None:
+    values = np.round(np.exp(np.random.default_rng(1).normal(11, 2.5, 90)), 2)
+    values = values if decimals else np.rint(values) + 1
+    cells = [before + (indian(value) if decimals else indian(value).removesuffix(".00")) for value in values]
+    assert max(cell.count(",") for cell in cells) > 1
+    column, notes = schema_of(cells)
+    table = from_text("\n".join(["x,y", *(f"{quote_if_needed(cell, ',')},1" for cell in cells), ""]))
+    assert np.array_equal(column.codes(table.column("x")), values)
+    assert column.spell(values, None) == cells
+    assert column.notation is not None and column.notation.indian
+    assert column.notation.example == f"{before}12,34,567.5" and notation_of(column.notation.example) is not None
+    assert any("is read as numbers" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "cells", [["1,00,000", "1,000,000", "2,500"], ["1,00,00", "10,000", "2,500"], ["1,2,345", "7"]]
+)
+def test_groups_of_two_kinds_are_no_numbers(cells: list[str]) -> None:
+    assert readings(cells, ".") == []
+
+
+def test_groups_that_may_be_either_are_the_usual_ones() -> None:
+    [found] = readings(["12,345.5", "99,999.25", "850.5"], ".")
+    assert not found.indian and found.dress("1234567.5") == "1,234,567.5"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [("0.5", "0.5"), ("999", "999"), ("1000", "1,000"), ("100000", "1,00,000"), ("-123456789.25", "-12,34,56,789.25")],
+)
+def test_indian_groups(number: str, text: str) -> None:
+    notation = Notation(thousands=",", indian=True)
+    assert notation.dress(number) == text and notation.plain(text) == number
 
 
 @given(

@@ -17,7 +17,8 @@ import vgi_cli
 from tests.table.helpers import from_text
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.datetime import Moment
-from vgi_cli.columns.number import FEWEST_OFF, Number
+from vgi_cli.columns.form import FEWEST_OFF
+from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_volume
 from vgi_cli.encoding.infer import infer_schema

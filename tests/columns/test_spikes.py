@@ -163,7 +163,31 @@ def test_results_of_arithmetic_beside_a_spike_belong_to_it() -> None:
     (x, missing, *_), _ = encode(table, schema, seed=0)
     assert decode(x[:80], schema)[:, 0].tolist() == [8.46] * 80
     volume = log_volume(missing[:, :1].repeat(1, 2), x, schema)
-    assert float(volume[:80].std()) < 0.3 and float(volume[:80].min() - volume[100]) > 5  # the room is theirs too
+    alone = float(volume[100]) + np.log(schema.encoded[0].step)  # as if its own width were a probability too
+    assert float(volume[:80].std()) < 0.3 and float(volume[:80].min()) - alone > 5  # the room is theirs too
+
+
+@pytest.mark.parametrize("transform", ["linear", "normal"])
+def test_an_unrounded_column_has_a_density_beside_the_probability_of_its_spike(transform: str) -> None:
+    """The one and the integral of the other are 1 together, under N(0, 1) of the encoded column."""
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random(400) < 0.3, 2.0, rng.gamma(3.0, 1.0 / 3.0, 400) + 1.0)
+    schema = schema_of(transform, from_text("x,y\n" + "\n".join(f"{v!r},{i}" for i, v in enumerate(values.tolist()))))
+    assert schema.encoded[0].unrounded and [spike.value for spike in schema.encoded[0].spikes] == [2.0]
+    low, high = box(schema)
+    z = torch.linspace(max(float(low[0]), -9.0), min(float(high[0]), 9.0), 200_001, dtype=torch.float64)
+    places = schema.encoded[0].decode(z[:, None].numpy())
+    every = from_text("x,y\n" + "\n".join(f"{v!r}," for v in [2.0, *places[places != 2.0].tolist()]))
+    (x, missing, *_), _ = encode(every, schema, seed=2)
+    density = (-0.5 * (x[:, 0].square() + np.log(2 * np.pi)) + log_volume(missing, x, schema)).exp()
+    beside = np.trapezoid(density[1:].numpy(), places[places != 2.0])
+    on = [float(_encoded_density(schema, "x,y\n2.0,\n", draw)) for draw in range(400)]
+    assert beside + np.mean(on) == pytest.approx(1.0, abs=0.01) and 0.1 < np.mean(on) < 0.5
+
+
+def _encoded_density(schema: Schema, text: str, draw: int) -> torch.Tensor:
+    (x, missing, *_), _ = encode(from_text(text), schema, seed=2, draw=draw)
+    return (-0.5 * (x[0, 0].square() + np.log(2 * np.pi)) + log_volume(missing, x, schema)[0]).exp()
 
 
 def test_new_values_beside_a_spike_belong_to_it() -> None:

@@ -325,6 +325,23 @@ def test_parameters_that_cannot_be(given: dict[str, Any], match: str, kind: type
         imputer(**given).fit_transform(with_holes(rows()))
 
 
+def test_a_mode_of_numbers_is_refused_before_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fitted(*_: object) -> None:
+        raise AssertionError("a model was fitted")
+
+    monkeypatch.setattr("vgi_cli.estimators.base.fit_in_memory", fitted)
+    with pytest.raises(InvalidParameter, match="how='mode': every column holds numbers, which have no mode"):
+        imputer(how="mode").fit(with_holes(rows()))
+    with pytest.raises(AssertionError, match="a model was fitted"):
+        imputer(how="mode").fit(mixed())
+
+
+def test_a_mode_that_is_asked_of_a_fit_of_numbers_later_is_refused() -> None:
+    fitted = imputer().fit(with_holes(rows())).set_params(how="mode")
+    with pytest.raises(InvalidParameter, match="how='mode': every column holds numbers"):
+        fitted.transform(with_holes(rows()))
+
+
 def test_what_the_columns_are_of_stays() -> None:
     """`columns.name` of pandas, also where a column is dropped."""
     frame = pd.DataFrame(with_holes(rows()), columns=pd.Index(["a", "b", "c"], name="feature"))

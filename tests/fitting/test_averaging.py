@@ -17,7 +17,7 @@ import vgi_cli
 from vgi_cli.errors import Interrupted, RunError, UsageError
 from vgi_cli.fitting import refits
 from vgi_cli.fitting.averaging import LEAST, SELECTIONS, averaged, selected, turns
-from vgi_cli.fitting.contest import DRAWS, Drawn, _drawn
+from vgi_cli.fitting.contest.scoring import DRAWS, Drawn, _drawn
 from vgi_cli.fitting.fitted import load_run
 from vgi_cli.methods.em import bootstrap
 from vgi_cli.reporting import Silent

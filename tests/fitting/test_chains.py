@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import vgi_cli
-from vgi_cli.fitting import chains, fit_rows
+from vgi_cli.fitting import chains, job
 from vgi_cli.machine.work import TimeLimit
 from vgi_cli.samplers import together
 
@@ -62,7 +62,7 @@ def test_more_holes_than_were_fitted_are_measured_anew(tmp_path: Path, monkeypat
 
 
 def test_a_fit_says_where_it_could_be_faster_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_rows, "unfused", lambda device: f"no kernels on {device}")
+    monkeypatch.setattr(job, "unfused", lambda device: f"no kernels on {device}")
     said: list[str] = []
     vgi_cli.fit(
         table(tmp_path),

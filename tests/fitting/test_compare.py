@@ -14,15 +14,21 @@ import vgi_cli
 from tests.fitting.test_contest import QUICK, holes, normal, recipe, rows
 from vgi_cli.cli.app import main
 from vgi_cli.errors import FitError, Interrupted, UsageError
-from vgi_cli.fitting import contest, fit_rows
-from vgi_cli.fitting.contest import CALIBRATED, Candidate, Drawn, Folds, Scores
-from vgi_cli.machine.work import TimeLimit, TimeUp, Work
-from vgi_cli.reporting import Silent, Stage
+from vgi_cli.fitting import fit_rows
+from vgi_cli.fitting.contest import contest, scoring
+from vgi_cli.fitting.contest.candidates import Candidate
+from vgi_cli.fitting.contest.judges import FitFold, Judge, fit_as_ever
+from vgi_cli.fitting.contest.league import League
+from vgi_cli.fitting.contest.scoring import CALIBRATED, Drawn, Folds, Scores
+from vgi_cli.fitting.contest.standings import Standings
+from vgi_cli.fitting.fitted import Fitted
+from vgi_cli.fitting.rows import Rows
+from vgi_cli.machine.work import TimeUp, Work
 from vgi_cli.settings.gather import load_recipe
 from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
 
 
-def fit(rows: contest.Rows, recipe: Recipe, work: Work) -> contest.Fitted:
+def fit(rows: Rows, recipe: Recipe, work: Work) -> Fitted:
     return fit_rows.fit_rows(rows, recipe, work=work)
 
 
@@ -30,13 +36,13 @@ def never() -> bool:
     return False
 
 
-def scored(frame: pd.DataFrame, of: Recipe, by: contest.FitFold | None) -> Scores:
+def scored(frame: pd.DataFrame, of: Recipe, by: FitFold | None) -> Scores:
     encoded = rows(frame, of)
     generator = torch.Generator().manual_seed(0)
-    columns = contest.columns_of(encoded)
-    parts = torch.randint(contest.PARTS, (len(frame), len(columns)), generator=generator)
-    fold = torch.randperm(len(frame), generator=generator) % contest.FOLDS
-    *_, last = contest.score(Candidate("one", of, encoded), columns, parts, fold, Folds({}, {}), by)
+    columns = scoring.columns_of(encoded)
+    parts = torch.randint(scoring.PARTS, (len(frame), len(columns)), generator=generator)
+    fold = torch.randperm(len(frame), generator=generator) % scoring.FOLDS
+    *_, last = scoring.score(Candidate("one", of, encoded), columns, parts, fold, Folds({}, {}), by)
     assert isinstance(last, Scores)
     return last
 
@@ -44,7 +50,7 @@ def scored(frame: pd.DataFrame, of: Recipe, by: contest.FitFold | None) -> Score
 def test_a_model_scores_alike_by_a_whole_fit_and_by_a_short_climb() -> None:
     """EM fits it either way, here to where nothing changes: what is left is the start."""
     frame, of = holes(normal(300, 1), 0.2, 2), recipe("mixture", components=1, covariance="full", outliers=False)
-    whole = scored(frame, of, lambda one, some, _: contest.fit_as_ever(one, some, fit, Work(), never))
+    whole = scored(frame, of, lambda one, some, _: fit_as_ever(one, some, fit, Work(), never))
     climb = scored(frame, of, None)
     assert whole.parameters > 0 and climb.parameters == 9  # three means and six covariances
     assert float((whole.loglik - climb.loglik).abs().max()) < 0.05
@@ -65,7 +71,7 @@ def test_what_is_fitted_by_gradients_has_the_scores_of_its_density(model: str, m
     frame = normal(400, 3, 0.0)
     of = Recipe(model=ModelChoice(model, settings), epochs=8, method=MethodChoice(method))
     of = of.with_table(transform="linear")
-    found = scored(frame, of, lambda one, some, _: contest.fit_as_ever(one, some, fit, Work(), never))
+    found = scored(frame, of, lambda one, some, _: fit_as_ever(one, some, fit, Work(), never))
     truth = -1.5 * np.log(2 * np.pi * np.e)
     error = float(found.loglik.std()) / 20
     assert truth - 0.5 < float(found.loglik.mean()) < truth + 4 * error
@@ -93,9 +99,9 @@ def test_a_flow_and_a_vae_take_part_and_are_reported(tmp_path: Path, names: list
 
 def entry(of: Recipe, cells: float, parameters: int, seed: int, bias: float) -> tuple[Candidate, Scores]:
     """A candidate whose draws are off by a bias."""
-    noise = torch.randn(contest.DRAWS, 200, generator=torch.Generator().manual_seed(seed)) + bias
+    noise = torch.randn(scoring.DRAWS, 200, generator=torch.Generator().manual_seed(seed)) + bias
     drawn = Drawn(
-        noise, torch.zeros(contest.DRAWS, 0), torch.zeros(0), torch.full((200,), 1 / 200, dtype=torch.float64)
+        noise, torch.zeros(scoring.DRAWS, 0), torch.zeros(0), torch.full((200,), 1 / 200, dtype=torch.float64)
     )
     spread = torch.linspace(-0.01, 0.01, 50, dtype=torch.float64)
     return Candidate(of.model.name, of, ROWS), Scores(
@@ -106,19 +112,15 @@ def entry(of: Recipe, cells: float, parameters: int, seed: int, bias: float) -> 
 ROWS = rows(normal(50, 0), recipe("mixture"))
 
 
-def held(entries: list[tuple[Candidate, Scores]], score: str = "cells") -> contest.League:
+def held(entries: list[tuple[Candidate, Scores]], score: str = "cells") -> League:
     of = recipe("mixture").replace(score=score)
-    limit = TimeLimit()
-    stage = Stage(lambda _: None, lambda: (1, 1), "one", "", None, Silent.clock)
-    one = contest._Contest(of, ROWS, torch.arange(50), stage, limit, Work(), fit)
-    one.entries = entries
-    return one.decided()
+    return Standings(of, ROWS.table.layout, 50, entries).decided()
 
 
 def test_where_each_model_has_something_against_it_nothing_is_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [entry(recipe("mixture"), 0.5, 3, 0, 0.1), entry(recipe("fa"), 0.7, 2, 1, 0.2)]
     assert sum(held(entries).weights) == pytest.approx(1, abs=1e-3)
-    monkeypatch.setattr(contest._Contest, "_is_sound", lambda *_: False)
+    monkeypatch.setattr(Standings, "_is_sound", lambda *_: False)
     league = held(entries)
     assert league.winner == 0 and league.weights == ()
 
@@ -147,7 +149,7 @@ def test_a_flow_that_is_no_better_than_noise_does_not_win() -> None:
 
 
 def test_a_candidate_whose_training_fails_takes_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> contest.Judge:
+    def broken(*_: object) -> Judge:
         raise FitError("the loss is not finite")
 
     monkeypatch.setattr(contest, "fit_as_ever", broken)
@@ -160,7 +162,7 @@ def test_a_candidate_whose_training_fails_takes_no_part(tmp_path: Path, monkeypa
 
 
 def test_a_time_limit_may_leave_no_time_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def late(*_: object) -> contest.Fitted:
+    def late(*_: object) -> Fitted:
         raise TimeUp("stopped before training began")
 
     monkeypatch.setattr(fit_rows, "_alone", late)
@@ -174,14 +176,17 @@ def test_a_time_limit_may_leave_no_time_for_it(tmp_path: Path, monkeypatch: pyte
     assert len(json.loads((tmp_path / "run" / "contest.json").read_text())["candidates"]) > 3
 
 
-def test_an_interruption_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> contest.Fitted:
+def test_an_interruption_keeps_what_was_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> Fitted:
         raise Interrupted("stopped by SIGINT", 130)
 
     monkeypatch.setattr(fit_rows, "_alone", interrupted)
-    with pytest.raises(Interrupted, match="while models were compared, before the run was begun: nothing was kept"):
+    with pytest.raises(
+        Interrupted, match="while models were compared, before the run was begun: what 8 models"
+    ) as caught:
         vgi_cli.fit(holes(normal(60, 4), 0.2, 5), out=tmp_path / "run", compare="flow", set=QUICK, threads=1)
-    assert not (tmp_path / "run").exists()
+    assert caught.value.hint == f"continue with: vgi fit --resume --out {tmp_path / 'run'}"
+    assert not (tmp_path / "run" / "manifest.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -212,7 +217,52 @@ def test_what_cannot_be_compared_is_refused(options: dict, message: str, tmp_pat
     assert not (tmp_path / "run").exists()
 
 
+def test_settings_are_taken_by_those_of_the_compared_that_have_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: dict[str, Recipe] = {}
+
+    def fitted(recipe: Recipe, *_: object) -> contest.Judge:
+        taken[recipe.model.name] = recipe
+        raise FitError("no")
+
+    monkeypatch.setattr(contest, "fit_as_ever", fitted)
+    said: list[str] = []
+    own = {"model.hidden": 4, "model.latents": 1, "optim.lr": 0.02, "method.imputations": 2}
+    frame = holes(normal(60, 4), 0.2, 5)
+    vgi_cli.fit(frame, out=tmp_path / "run", compare=["flow", "vae"], set={**QUICK, **own}, threads=1, say=said.append)
+    assert "model.hidden=4 is for flow alone; vae, the models that EM fits go without" in said
+    assert "model.latents=1 is for vae alone; flow, the models that EM fits go without" in said
+    assert "optim.lr=0.02, method.imputations=2 are for flow and vae alone; the models that EM fits go without" in said
+    flow, vae = taken["flow"], taken["vae"]
+    assert (flow.model.settings, vae.model.settings) == ({"hidden": 4}, {"latents": 1})
+    for one in (flow, vae):
+        assert one.optim == {"lr": 0.02} and one.method.settings == {"imputations": 2}
+    models = json.loads((tmp_path / "run" / "contest.json").read_text())["candidates"]
+    assert {one["model"] for one in models} == {"mixture", "fa"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message", "hint"),
+    [
+        ("model.hiden", 4, "unknown key 'model.hiden'", "did you mean 'model.hidden'?"),
+        ("method.imputation", 4, "unknown key 'method.imputation'", "did you mean 'method.imputations'?"),
+        ("model.latents", 4, "model.latents needs a named model", "say --model vae"),
+        ("model.hidden", "x", "model.hidden: expected a whole number, got 'x'", "give a whole number"),
+        ("optim.lr", -1, "optim.lr: expected a number above 0, at most 100, got -1", None),
+    ],
+)
+def test_settings_that_none_of_the_compared_can_take_are_refused(
+    key: str, value: object, message: str, hint: str | None, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        vgi_cli.fit(normal(40, 0), out=tmp_path / "run", compare="flow", set={key: value})
+    assert caught.value.message.endswith(message)
+    assert hint is None or caught.value.hint == hint
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_dry_run_says_what_it_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     holes(normal(60, 4), 0.2, 5).to_csv(tmp_path / "t.csv", index=False)
-    assert main(["fit", str(tmp_path / "t.csv"), "--compare", "vae", "--dry-run"]) == 0
+    assert main(["fit", str(tmp_path / "t.csv"), "--compare", "vae", "--set", "model.latents=1", "--dry-run"]) == 0
     assert "# compared too  vae (at most " in capsys.readouterr().out

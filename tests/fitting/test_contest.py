@@ -18,7 +18,13 @@ from tests.clocks import ticking
 from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import VgiWarning
-from vgi_cli.fitting import choosing, contest
+from vgi_cli.fitting import choosing
+from vgi_cli.fitting.contest import contest, scoring
+from vgi_cli.fitting.contest.average import average_words
+from vgi_cli.fitting.contest.candidates import Candidate, candidates
+from vgi_cli.fitting.contest.league import LINES, League
+from vgi_cli.fitting.contest.scoring import Folds, Scores
+from vgi_cli.fitting.contest.standings import Standings, lags
 from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
 from vgi_cli.methods.em.sizing import Candidate as Sized
 from vgi_cli.methods.em.sizing import Sizing, choose_size
@@ -52,15 +58,15 @@ def rows(frame: pd.DataFrame, of: Recipe) -> Rows:
     return rows_of(table, schema, of.seed)
 
 
-def scored(frame: pd.DataFrame, of: Recipe, known: contest.Folds | None = None) -> contest.Scores:
+def scored(frame: pd.DataFrame, of: Recipe, known: Folds | None = None) -> Scores:
     encoded = rows(frame, of)
     generator = torch.Generator().manual_seed(0)
-    columns = contest.columns_of(encoded)
-    parts = torch.randint(contest.PARTS, (len(frame), len(columns)), generator=generator)
-    fold = torch.randperm(len(frame), generator=generator) % contest.FOLDS
-    known = contest.Folds({}, {}) if known is None else known
-    *_, last = contest.score(contest.Candidate("one", of, encoded), columns, parts, fold, known)
-    assert isinstance(last, contest.Scores)
+    columns = scoring.columns_of(encoded)
+    parts = torch.randint(scoring.PARTS, (len(frame), len(columns)), generator=generator)
+    fold = torch.randperm(len(frame), generator=generator) % scoring.FOLDS
+    known = Folds({}, {}) if known is None else known
+    *_, last = scoring.score(Candidate("one", of, encoded), columns, parts, fold, known)
+    assert isinstance(last, Scores)
     return last
 
 
@@ -74,7 +80,7 @@ def fit(frame: pd.DataFrame, path: Path, more: dict | None = None, **options: ob
 
 
 def test_a_candidate_scores_as_alone_beside_others_whose_folds_it_shares() -> None:
-    frame, known = holes(normal(60, 1), 0.2, 2), contest.Folds({}, {})
+    frame, known = holes(normal(60, 1), 0.2, 2), Folds({}, {})
     scored(frame, recipe("mixture", components=2), known)
     assert set(known.starts) == set(known.coded_by) == {0, 1}
     fa = recipe("fa", factors=1)
@@ -86,29 +92,29 @@ def test_what_a_column_alone_scores_is_the_mean_score_of_draws_from_it() -> None
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.exponential(size=60), "g": rng.choice(["p", "q", "r"], 60, p=[0.6, 0.3, 0.1])})
     frame.loc[:9, "x"] = np.nan
-    first, second = contest.columns_of(rows(frame, recipe("mixture")))
+    first, second = scoring.columns_of(rows(frame, recipe("mixture")))
     x = frame["x"].dropna().to_numpy()
     pairs = np.abs(x[:, None] - x[None]).sum() / (len(x) * (len(x) - 1))
     assert first.levels == 0 and first.alone == pytest.approx(pairs / 2, rel=1e-6)
     g = torch.tensor(frame["g"].map({"p": 0.0, "q": 1.0, "r": 2.0}).to_numpy()).repeat(2_000)
-    draws = g[torch.randint(60, (contest.DRAWS, len(g)), generator=torch.Generator().manual_seed(0))]
-    losses = contest._losses(draws, g, 3)
-    count = np.arange(contest.DRAWS + 1)
-    binomial = np.array([math.comb(contest.DRAWS, k) for k in count]) / 2**contest.DRAWS
-    loss = -np.log((count + contest.SMOOTHING) / (contest.DRAWS + 2 * contest.SMOOTHING))
+    draws = g[torch.randint(60, (scoring.DRAWS, len(g)), generator=torch.Generator().manual_seed(0))]
+    losses = scoring._losses(draws, g, 3)
+    count = np.arange(scoring.DRAWS + 1)
+    binomial = np.array([math.comb(scoring.DRAWS, k) for k in count]) / 2**scoring.DRAWS
+    loss = -np.log((count + scoring.SMOOTHING) / (scoring.DRAWS + 2 * scoring.SMOOTHING))
     even = torch.tensor([0.5, 0.5]).double()
-    assert contest._levels_alone(even, 2) == pytest.approx((binomial * loss).sum())
+    assert scoring._levels_alone(even, 2) == pytest.approx((binomial * loss).sum())
     assert second.levels == 3 and second.alone == pytest.approx(float(losses.mean()), rel=0.01)  # 120,000 draws
     shares = torch.bincount(g.long()) / len(g)
     assert second.alone > -1.05 * float(shares @ shares.log())  # ten draws know less than the shares
-    only = contest.columns_of(rows(frame.assign(h=["a"] * 59 + ["b"]), recipe("mixture")))[2]
+    only = scoring.columns_of(rows(frame.assign(h=["a"] * 59 + ["b"]), recipe("mixture")))[2]
     assert 0 < only.alone < 0.15
 
 
 def test_levels_score_minus_the_log_of_their_smoothed_share() -> None:
     draws = torch.tensor([[0.0], [1.0], [1.0], [2.0]])
-    found = contest._losses(draws, torch.tensor([1.0]), 3)
-    assert found.item() == pytest.approx(-np.log((2 + contest.SMOOTHING) / (4 + 3 * contest.SMOOTHING)))
+    found = scoring._losses(draws, torch.tensor([1.0]), 3)
+    assert found.item() == pytest.approx(-np.log((2 + scoring.SMOOTHING) / (4 + 3 * scoring.SMOOTHING)))
 
 
 def test_the_scores_of_the_right_model_are_those_of_the_truth() -> None:
@@ -123,7 +129,7 @@ def test_the_scores_of_the_right_model_are_those_of_the_truth() -> None:
     sds = {2: (1 - 2 * r**2 / (1 + r)) ** 0.5, 1: (1 - r**2) ** 0.5, 0: 1.0}
     shares = {2: 0.75**2, 1: 2 * 0.25 * 0.75, 0: 0.25**2}
     assert found.crps == pytest.approx(sum(shares[n] * sds[n] for n in sds), rel=0.05)
-    assert found.coverage == pytest.approx(contest.CALIBRATED, abs=0.02) and found.log_score is None
+    assert found.coverage == pytest.approx(scoring.CALIBRATED, abs=0.02) and found.log_score is None
     assert float(found.cells.mean()) == pytest.approx(found.crps, rel=1e-9)
 
 
@@ -266,10 +272,10 @@ def test_what_is_said_and_reported(tmp_path: Path) -> None:
     frame = clusters(0)
     league, run = fit(frame, tmp_path / "run", say=said.append)
     place = next(i for i, line in enumerate(said) if "models were compared on" in line)
-    header, *shown = said[place + 1 : place + 2 + min(contest.LINES, len(league["candidates"]))]
+    header, *shown = said[place + 1 : place + 2 + min(LINES, len(league["candidates"]))]
     assert header.split()[:5] == ["model", "hidden", "cells", "held-out", "rows"]
     assert [line[2:].split("  ")[0].strip() for line in shown] == [
-        entry["title"] for entry in league["candidates"][: contest.LINES]
+        entry["title"] for entry in league["candidates"][:LINES]
     ]
     assert sum(line.startswith("→") for line in shown) == 1
     report = run.evaluate(frame)
@@ -299,13 +305,13 @@ def test_nothing_is_said_of_numbers_where_there_are_none(tmp_path: Path) -> None
     assert not any("in range" in line for line in said)
 
 
-def league_of(*entries: tuple[int, str, float]) -> contest.League:
+def league_of(*entries: tuple[int, str, float]) -> League:
     """Mixtures of so many clusters, their transforms and weights; nothing else of a candidate is looked at."""
     recipes = [recipe("mixture", transform, components=K) for K, transform, _ in entries]
-    candidates = [contest.Candidate(f"{i}", of, None) for i, of in enumerate(recipes)]  # type: ignore[arg-type]
+    candidates = [Candidate(f"{i}", of, None) for i, of in enumerate(recipes)]  # type: ignore[arg-type]
     nothing = torch.zeros(2)
-    scores = contest.Scores(nothing, nothing, None, None, nothing, None, None, 1)  # type: ignore[arg-type]
-    return contest.League(tuple((one, scores) for one in candidates), 0, "cells", tuple(w for *_, w in entries))
+    scores = Scores(nothing, nothing, None, None, nothing, None, None, 1)  # type: ignore[arg-type]
+    return League(tuple((one, scores) for one in candidates), 0, "cells", tuple(w for *_, w in entries))
 
 
 def members_of(*members: tuple[int, str]) -> list[Averaged]:
@@ -340,7 +346,7 @@ def members_of(*members: tuple[int, str]) -> list[Averaged]:
 def test_what_is_said_of_an_average_is_what_the_table_shows(
     league: list[tuple[int, str, float]], members: list[tuple[int, str]], words: str
 ) -> None:
-    said = contest.average_words(league_of(*league), members_of(*members))
+    said = average_words(league_of(*league), members_of(*members))
     assert said == f"imputations are drawn in turn from refits {words}"
 
 
@@ -351,25 +357,22 @@ def test_columns_without_holes_are_not_scored_beside_those_with_holes() -> None:
     assert some.losses.isnan().all(0).tolist() == [True, False, True]
     assert not all_of_them.losses.isnan().all(0).any()
     known = some.losses[:, 1].nanmean()
-    alone = contest.columns_of(rows(frame, recipe("fa")))[1].alone
+    alone = scoring.columns_of(rows(frame, recipe("fa")))[1].alone
     assert float(some.cells.mean()) == pytest.approx(float(known) / alone)
-    assert [column.holed for column in contest.columns_of(rows(frame, recipe("fa")))] == [False, True, False]
+    assert [column.holed for column in scoring.columns_of(rows(frame, recipe("fa")))] == [False, True, False]
 
 
-def contest_of(*entries: tuple[Recipe, torch.Tensor], used: int = 400, **settings: Any) -> Any:
-    """A contest in which candidates have these losses [R, columns], each one parameter more than the one before."""
-    made = contest._Contest.__new__(contest._Contest)
-    made._recipe = Recipe().with_table(transform="linear").replace(**settings)
-    made._rows = rows(normal(20, 0), recipe("fa"))
-    made._used = torch.arange(used)
-    made.entries = [
+def standings_of(*entries: tuple[Recipe, torch.Tensor], used: int = 400, **settings: Any) -> Standings:
+    """Candidates that have these losses [R, columns], each one parameter more than the one before."""
+    some = rows(normal(20, 0), recipe("fa"))
+    scored = [
         (
-            contest.Candidate(str(i), of, made._rows),
-            contest.Scores(losses.nanmean(1), losses.nanmean(1), None, None, losses, None, None, i),  # type: ignore[arg-type]
+            Candidate(str(i), of, some),
+            Scores(losses.nanmean(1), losses.nanmean(1), None, None, losses, None, None, i),  # type: ignore[arg-type]
         )
         for i, (of, losses) in enumerate(entries)
     ]
-    return made
+    return Standings(Recipe().with_table(transform="linear").replace(**settings), some.table.layout, used, scored)
 
 
 FULL = recipe("mixture", components=1, covariance="full")
@@ -378,17 +381,17 @@ FULL = recipe("mixture", components=1, covariance="full")
 def test_who_fills_one_column_clearly_worse_does_not_win() -> None:
     best = torch.rand(300, 3, generator=torch.Generator().manual_seed(0)).double()
     noise = 0.3 * torch.randn(300, 3, generator=torch.Generator().manual_seed(1)).double()
-    for column, better, lags in ((0.12, 0.12, True), (0.01, 0.01, False), (0.0, 0.0, False)):
+    for column, better, worse in ((0.12, 0.12, True), (0.01, 0.01, False), (0.0, 0.0, False)):
         other = best + noise
         other[:, 1] += column
         other[:, 2] -= better  # as good on the whole
         other = other - (other - best).mean() + 0.001
-        made = contest_of((recipe("mixture", components=2, covariance="full"), other), (FULL, best))
+        made = standings_of((recipe("mixture", components=2, covariance="full"), other), (FULL, best))
         (first, ours), (_, theirs) = made.entries
-        assert contest.lags(ours, theirs) == lags and not contest.lags(theirs, theirs)
-        assert made._is_sound((first, ours), theirs) != lags
-        assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if lags else "0")
-        by_density = contest_of((FULL, other), (FULL, best), score="loglik")
+        assert lags(ours, theirs) == worse and not lags(theirs, theirs)
+        assert made._is_sound((first, ours), theirs) != worse
+        assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if worse else "0")
+        by_density = standings_of((FULL, other), (FULL, best), score="loglik")
         assert by_density._is_sound(by_density.entries[0], by_density.entries[1][1])
 
 
@@ -397,10 +400,10 @@ def test_factors_do_not_win_where_rows_determine_full_covariances(factored: Reci
     best = torch.rand(300, 3, generator=torch.Generator().manual_seed(0)).double()
     noise = 0.3 * torch.randn(300, 3, generator=torch.Generator().manual_seed(1)).double()
     for gain, used, coarse in ((0.0, 400, True), (0.0, 50, False), (0.2, 400, False)):
-        made = contest_of((factored, best + noise - noise.mean() - gain), (FULL, best), used=used)
+        made = standings_of((factored, best + noise - noise.mean() - gain), (FULL, best), used=used)
         assert [made._is_coarse(*entry, made.entries[1][1]) for entry in made.entries] == [coarse, False]
         assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if coarse else "0")
-    made = contest_of((factored, best), (recipe("mixture", components=1), best))  # none is full
+    made = standings_of((factored, best), (recipe("mixture", components=1), best))  # none is full
     assert not made._is_coarse(*made.entries[0], made.entries[1][1])
 
 
@@ -415,14 +418,14 @@ def test_factors_do_not_win_where_covariances_that_keep_pairs_fill_about_as_well
     noise = 0.3 * torch.randn(300, 3, generator=torch.Generator().manual_seed(1)).double()
     noise = noise - noise.mean()
     for gain, coarse in ((0.01, True), (0.2, False)):
-        made = contest_of((factored, best - gain), (PAIRS, best + noise), used=40)
+        made = standings_of((factored, best - gain), (PAIRS, best + noise), used=40)
         assert [made._is_coarse(*entry, made.entries[0][1]) for entry in made.entries] == [coarse, False]
         assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if coarse else "0")
     worse = best + noise
     worse[:, 1] += 0.2  # of one column it says little: it may not win, and so says nothing of the others
     worse[:, 2] -= 0.19
-    made = contest_of((factored, best), (PAIRS, worse), used=40)
-    assert contest.lags(made.entries[1][1], made.entries[0][1])
+    made = standings_of((factored, best), (PAIRS, worse), used=40)
+    assert lags(made.entries[1][1], made.entries[0][1])
     assert not made._is_coarse(*made.entries[0], made.entries[0][1])
     assert [made._is_sound(entry, made.entries[0][1]) for entry in made.entries] == [True, False]
 
@@ -437,11 +440,11 @@ def test_mixtures_of_factor_models_give_way_to_shrunk_ones_where_rows_are_many()
     ):
         given = recipe("mixture").replace(score=score)
         some = rows(holes(normal(count, 0), 0.2, 1), given)
-        titles = {title for title, _ in contest.candidates(given, some, ["linear"])}
+        titles = {title for title, _ in candidates(given, some, ["linear"])}
         assert titles & {shrunk, factors} == titled and "mixture, columns standardised" in titles
     few = rows(holes(normal(50, 0), 0.2, 1), recipe("mixture"))
     posterior = recipe("mixture").replace(uncertainty="posterior")
-    assert not any("shrunk" in title for title, _ in contest.candidates(posterior, few, ["linear"]))
+    assert not any("shrunk" in title for title, _ in candidates(posterior, few, ["linear"]))
 
 
 def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
@@ -451,7 +454,7 @@ def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
     noise = noise - noise.mean()
     bent = recipe("mixture", transform="normal", components=2, covariance="full")
     for nats, spread, unlike in ((0.3, 1.0, True), (0.1, 1.0, False), (0.3, 20.0, False)):  # too little; noise
-        made = contest_of((bent, cells), (FULL, cells))
+        made = standings_of((bent, cells), (FULL, cells))
         (first, ours), (second, theirs) = made.entries
         theirs = theirs._replace(loglik=torch.zeros(300).double())
         made.entries[:] = [(first, ours._replace(loglik=-nats + spread * noise)), (second, theirs)]
@@ -460,7 +463,7 @@ def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
         for other in (recipe("mixture", components=2, covariance="full"), recipe("fa", transform="normal")):
             made.entries[0] = (first._replace(recipe=other), made.entries[0][1])  # of the same transform, another form
             assert not made._is_unlike(*made.entries[0], theirs)
-    worse = contest_of((bent, cells), (FULL, cells + 0.2))  # and fills cells worse
+    worse = standings_of((bent, cells), (FULL, cells + 0.2))  # and fills cells worse
     (first, ours), (second, theirs) = worse.entries
     worse.entries[:] = [(first, ours._replace(loglik=-torch.ones(300).double())), (second, theirs)]
     assert not worse._is_unlike(*worse.entries[0], worse.entries[0][1])
@@ -469,10 +472,10 @@ def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
         0.2  # and fills one column worse, the others better: it may not win, and so says nothing of the first
     )
     uneven[:, 2] -= 0.19
-    made = contest_of((bent, cells), (FULL, uneven))
+    made = standings_of((bent, cells), (FULL, uneven))
     (first, ours), (second, theirs) = made.entries
     made.entries[:] = [(first, ours._replace(loglik=-torch.ones(300).double())), (second, theirs)]
-    assert contest.lags(theirs, ours) and made._is_sound(made.entries[0], ours)
+    assert lags(theirs, ours) and made._is_sound(made.entries[0], ours)
 
 
 def test_each_model_of_a_weight_is_shown() -> None:

@@ -14,7 +14,7 @@ import torch
 import vgi_cli
 from tests.tensors import same_tensors
 from vgi_cli.errors import FitError, Interrupted, UsageError
-from vgi_cli.fitting import fit_rows, plateau, refits
+from vgi_cli.fitting import carry_out, plateau, refits
 from vgi_cli.fitting.refits import split_bootstrap
 from vgi_cli.machine.work import TimeLimit, TimeUp
 from vgi_cli.maths.noise import KeyedNoise
@@ -138,7 +138,7 @@ def test_held_out_rows_that_ended_the_fit_do_not_end_its_refits(
             now.setattr(TimeLimit, "over", lambda self: True)
             return refits.refit(*args)
 
-        now.setattr(fit_rows, "refit", late)
+        now.setattr(carry_out, "refit", late)
         done = vgi_cli.fit(frame(), out=tmp_path / "run", resume=True, time_limit="1h")
     assert done.manifest["bootstrap"] == 2 and done.manifest["stopped_by"] == "early_stopping"
     assert len(split_bootstrap(parameters(run.path))[1]) == 2 and len(made) == 3
@@ -163,13 +163,13 @@ def test_where_held_out_rows_ended_the_fit_each_refit_is_a_fit_of_its_own(
 ) -> None:
     said: list[str] = []
     measured: list[int] = []
-    chains = fit_rows.measured_chains
+    chains = carry_out.measured_chains
 
     def counted(*args: Any) -> dict[str, torch.Tensor]:
         measured.append(1)
         return chains(*args)
 
-    monkeypatch.setattr(fit_rows, "measured_chains", counted)
+    monkeypatch.setattr(carry_out, "measured_chains", counted)
     run = early(tmp_path / "run", monkeypatch, say=said.append)
     assert measured == [1]  # nobody imputes by the chains of a refit
     assert (
@@ -192,7 +192,7 @@ def test_they_are_resumed_where_they_were_stopped_and_left_out_where_there_is_no
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = early(tmp_path / "whole", monkeypatch)
-    anew, made = fit_rows._anew, list[int]()
+    anew, made = carry_out._anew, list[int]()
 
     def stopped(*args: Any) -> dict[str, torch.Tensor]:
         made.append(len(made))
@@ -201,7 +201,7 @@ def test_they_are_resumed_where_they_were_stopped_and_left_out_where_there_is_no
         return anew(*args)
 
     monkeypatch.setattr(refits, "CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr(fit_rows, "_anew", stopped)
+    monkeypatch.setattr(carry_out, "_anew", stopped)
     with pytest.raises(Interrupted, match=r"stopped by SIGTERM in the bootstrap refits; the fit is saved in"):
         early(tmp_path / "run", monkeypatch)
     assert len(split_bootstrap(parameters(tmp_path / "run"))[1]) == 2
@@ -211,7 +211,7 @@ def test_they_are_resumed_where_they_were_stopped_and_left_out_where_there_is_no
     def late(*_: Any) -> dict[str, torch.Tensor]:
         raise TimeUp("over", "more")
 
-    monkeypatch.setattr(fit_rows, "_anew", late)
+    monkeypatch.setattr(carry_out, "_anew", late)
     said: list[str] = []
     run = early(tmp_path / "late", monkeypatch, say=said.append)
     assert run.manifest["bootstrap"] == 0
@@ -222,7 +222,7 @@ def test_one_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def failed(*_: Any) -> dict[str, torch.Tensor]:
         raise FitError("training has diverged", "take smaller steps")
 
-    monkeypatch.setattr(fit_rows, "_anew", failed)
+    monkeypatch.setattr(carry_out, "_anew", failed)
     with pytest.raises(FitError, match=r"^refit 1 by vgi: training has diverged; the fit itself is saved$"):
         early(tmp_path / "run", monkeypatch)
 

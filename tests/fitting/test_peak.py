@@ -29,7 +29,7 @@ from vgi_cli.runs.folder import RunFolder, claim
 from vgi_cli.fitting.driver import Drive
 from vgi_cli.reporting import Silent
 from vgi_cli.machine.work import Stop
-from vgi_cli.fitting.fit_rows import chain_context
+from vgi_cli.fitting.chains import chain_context
 
 D, BATCH, DISCRETE = 24, 1024, int(sys.argv[1])
 torch.set_num_threads(1)

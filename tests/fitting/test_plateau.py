@@ -19,8 +19,8 @@ from vgi_cli.data import make_table
 from vgi_cli.errors import FitError, Interrupted, UsageError
 from vgi_cli.evaluation.likelihood.estimate import observed_log_prob
 from vgi_cli.evaluation.likelihood.loglik import LogLik
-from vgi_cli.fitting import driver, fit_rows, pace, plateau
-from vgi_cli.fitting.fit_rows import Job, start
+from vgi_cli.fitting import driver, job, pace, plateau
+from vgi_cli.fitting.job import Job, start
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.machine.work import Work
 from vgi_cli.methods.loop import LoopState
@@ -317,6 +317,6 @@ def test_plmcmc_is_refused_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_method_with_a_state_of_its_own_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_rows, "LoopState", type(None))
+    monkeypatch.setattr(job, "LoopState", type(None))
     with pytest.raises(UsageError, match=r"method vgi cannot follow optim\.schedule=plateau"):
         fit(60, tmp_path / "run")

@@ -12,8 +12,8 @@ import yaml
 
 import vgi_cli
 from vgi_cli.errors import UsageError
-from vgi_cli.fitting import fit_rows
-from vgi_cli.fitting.fit_rows import _check_products
+from vgi_cli.fitting import job
+from vgi_cli.fitting.job import _check_products
 from vgi_cli.maths import products
 from vgi_cli.runs.folder import RunFolder
 
@@ -76,7 +76,7 @@ def test_where_there_are_no_such_products(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_method_with_a_state_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "available", lambda: True)
-    monkeypatch.setattr(fit_rows, "LoopState", type(None))
+    monkeypatch.setattr(job, "LoopState", type(None))
     with pytest.raises(UsageError, match=r"optim\.products: method vgi cannot round the factors of products"):
         fit(tmp_path / "run", **ROUNDED)
     assert not (tmp_path / "run").exists()

@@ -227,9 +227,14 @@ def test_a_stage_that_fails_does_not_say_that_it_is_done() -> None:
     assert [p.share for p in seen] == [0.0]
 
 
-def test_silence_is_silent() -> None:
-    with Silent().stage("a") as stage:
+def test_silence_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    silent = Silent()
+    with silent.stage("a") as stage:
         stage(0.5)
+    silent.say("a line")
+    silent.warn("a warning")
+    silent.detail("a detail")
+    assert capsys.readouterr() == ("", "")
 
 
 def test_em_is_as_far_as_its_gains_have_fallen() -> None:

@@ -15,8 +15,9 @@ import vgi_cli
 import vgi_cli.errors
 from tests.program import Vgi, vgi
 from vgi_cli.data import make_table
-from vgi_cli.fitting import contest, fit_rows
+from vgi_cli.fitting import fit_rows, job
 from vgi_cli.fitting import refits as of_fits
+from vgi_cli.fitting.contest import contest
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.layout import Layout
 from vgi_cli.methods.em.bootstrap import Size, refits
@@ -188,7 +189,7 @@ def test_what_cannot_be_is_refused(vgi: Vgi, flags: list[str], error: str) -> No
 
 
 def test_methods_that_cannot_are_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_rows, "EmState", int)  # as if em's state were of a plugin's own kind
+    monkeypatch.setattr(job, "EmState", int)  # as if em's state were of a plugin's own kind
     with pytest.raises(vgi_cli.errors.UsageError, match="--weight: method em cannot weigh rows"):
         vgi_cli.fit(frame(), weight="w", out=tmp_path / "run", **FA)
     assert not (tmp_path / "run").exists()

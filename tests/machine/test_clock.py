@@ -388,7 +388,7 @@ def test_impute_that_is_late_while_it_writes_leaves_nothing(
     frame().to_csv(tmp_path / "t.csv", index=False)
     monkeypatch.setattr(TimeLimit, "over", after(40))
     monkeypatch.setattr(
-        "vgi_cli.commands.impute.Sampling.fill", lambda self, source, count, draws, keys: _zeros(source, draws)
+        "vgi_cli.commands.sampling.Sampling.fill", lambda self, source, count, draws, keys: _zeros(source, draws)
     )
     with pytest.raises(TimeUp, match=r"while the tables were written: .*; nothing was kept"):
         vgi_cli.impute(flow, tmp_path / "t.csv", m=50, out=tmp_path / "out.csv", time_limit=1000)

@@ -161,6 +161,28 @@ def test_rotated_factors_are_the_same_model_when_gaps_are_shrunk() -> None:
     torch.testing.assert_close(model.gaussians.F, other.gaussians.F, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_refits_of_factors_have_the_noise_of_the_law_where_rows_are_few(kind: Kind) -> None:
+    """A fit of 4 factors to 60 rows has 5 / 60 too little, its refits twice that: they take it back."""
+    D, noise, fits = 30, [], []
+    for seed in range(8):
+        generator = torch.Generator().manual_seed(seed)
+        loadings = torch.randn(D, 4, dtype=torch.float64, generator=generator)
+        x = torch.randn(60, 4, dtype=torch.float64, generator=generator) @ loadings.mT
+        x += torch.randn(60, D, dtype=torch.float64, generator=generator)
+        missing = torch.zeros(60, D, dtype=torch.bool)
+        model = FactorAnalysis.build(FaConfig(factors=4), Layout.plain(D)).double()
+        model.initialise(x, generator)
+        climb(model, em_table(x, missing), model.penalty(0.0, 1e-6), epochs=300, tolerance=1e-8)
+        fits.append(model.log_psi.exp().mean().item())
+        found = refits(
+            model, make_table(x, missing), EmConfig(floor=1e-6), range(5), streams(seed), size=Size(60, 100, kind)
+        )
+        noise += [refit.parameters["gaussians.log_psi"].exp().mean().item() for refit in found]
+    assert sum(fits) / len(fits) == pytest.approx(1 - 5 / 60, abs=0.03)
+    assert sum(noise) / len(noise) == pytest.approx(1.0, abs=0.05)
+
+
 def test_weights_between_two_mixtures() -> None:
     models = [GaussianMixture.build(MixtureConfig(components=2), Layout.plain(2)).double() for _ in range(2)]
     models[0].set_weights(torch.tensor([0.9, 0.1]))

@@ -38,17 +38,17 @@ def files(path: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in path.iterdir() if p.is_file()}
 
 
-def test_without_a_name_the_next_free_number_is_claimed(tmp_path: Path) -> None:
+def test_without_a_name_the_next_free_number_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "run2").mkdir()
-    names = [claim(None, parent=tmp_path).path.name for _ in range(3)]
+    names = [claim(None).path.name for _ in range(3)]
     assert names == ["run1", "run3", "run4"]
 
 
-def test_two_claims_at_once_get_two_folders(tmp_path: Path) -> None:
+def test_two_claims_at_once_get_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     claimed: list[str] = []
-    threads = [
-        threading.Thread(target=lambda: claimed.append(claim(None, parent=tmp_path).path.name)) for _ in range(16)
-    ]
+    threads = [threading.Thread(target=lambda: claimed.append(claim(None).path.name)) for _ in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -119,10 +119,11 @@ def test_a_refused_fit_leaves_no_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     tmp_path.chmod(0o500)
     with pytest.raises(RunError, match="cannot create"):
-        claim(None, parent=tmp_path)
+        claim(None)
 
 
 def test_whether_a_folder_can_be_made_is_found_before_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

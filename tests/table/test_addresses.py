@@ -64,7 +64,10 @@ def test_addresses_that_are_not_asked(vgi: Vgi, address: str, error: str, hint: 
 
 
 def test_a_server_of_googles_kind_may_be_asked_without_credentials() -> None:
-    require_address("gs://anonymous@bucket/a.csv?scheme=http&endpoint_override=127.0.0.1:9")
+    asked = "bucket/a.csv?scheme=http&endpoint_override=127.0.0.1:9"
+    require_address(f"gs://anonymous@{asked}")
+    with pytest.raises(InputError, match="names a server of its own"):
+        require_address(f"gs://{asked}")
     require_address("gs://bucket/a.csv?project_id=p")
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import re
 import shlex
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,6 +103,17 @@ def test_named(begin: bytes, what: str, hint: str, tmp_path: Path) -> None:
     if not begin.startswith(b"\x1f\x8b"):
         with pytest.raises(InputError, match=re.escape(what)):  # before anything costly is loaded
             require_files([path])
+
+
+def test_in_an_archive(tmp_path: Path) -> None:
+    text = b'{"x":1}\n{"x":2}\n'
+    save(tmp_path, "t.jsonl.xz", lzma.compress(text))
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.writestr("t.csv", text)
+    for name in ("t.jsonl.xz", "t.zip"):
+        message, hint = refusal(tmp_path / name)
+        assert message == f"{name}: JSON with an object on each line, not CSV or Parquet"
+        assert "p.read_json('FILE', lines=True, dtype=False).to_parquet('FILE.parquet')" in hint
 
 
 def test_a_pipe() -> None:

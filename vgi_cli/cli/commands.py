@@ -65,6 +65,8 @@ def _print_report(request: Any, report: Any) -> None:
     print_result(request, report)
     if report.interrupted is not None:
         raise report.interrupted
+    if report.unwritten is not None:
+        raise report.unwritten
     check(request.conditions, report.values)
 
 

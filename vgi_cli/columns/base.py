@@ -419,7 +419,7 @@ class ConstantColumn(Column):
 class Limits(NamedTuple):
     """Where the fills of a column stay.
 
-    reasons  why, the lower end's first: keys of WHY (columns/number.py)
+    reasons  why, the lower end's first: keys of WHY (columns/limits.py)
     words    in words, with the reasons: `above 0 (its sign)`; empty where nothing is worth a word
     """
 
@@ -465,6 +465,12 @@ class ModelledColumn(Column):
     @abstractmethod
     def noisy(self) -> bool:
         """Whether `encode` spreads a cell over its share of the encoded space by uniform noise (dequantisation)."""
+
+    @property
+    def unrounded(self) -> bool:
+        """Whether it is spread though no cell is rounded, because values pile up: where they do a cell has a
+        probability, elsewhere a density."""
+        return False
 
     @property
     @abstractmethod

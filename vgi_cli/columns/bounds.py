@@ -20,6 +20,8 @@ from vgi_cli.columns.numerals import Floats
 from vgi_cli.errors import UsageError
 
 Why = Literal["sign", "spike", "few", "even", "levels", "type", "asked", "observed"]
+GIVEN = ("asked", "type")
+"""Reasons that are no guess."""
 
 FEW, MOST_FEW = 7, 12
 """Whole numbers from the least to the greatest observed one, up to which a column is a scale: its ends are limits. With

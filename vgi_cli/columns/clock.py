@@ -10,6 +10,7 @@ over some thirty years.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Cells
+from vgi_cli.columns.months import ENGLISH, NUMBERS, STYLES, pattern, style_of
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Moments, Tick, What
 from vgi_cli.columns.periods import PERIODS, first_days, periods_of, unit_of, week, week_of
 
@@ -32,19 +34,15 @@ DECIMALS: Mapping[Tick, int] = {**dict.fromkeys(PERIODS, 0), "D": 0, "s": 0, "ms
 DAY = 86_400
 STEPS = (DAY, 3600, 60)
 """Seconds, of which a column may hold multiples only."""
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-_NUMBERS = {name.lower(): i + 1 for i, full in enumerate(MONTHS) for name in (full, full[:3])}
 
 _FIELDS: Mapping[str, str] = {
     "Y": "[0-9]{4}",
     "y": "[0-9]{2}",
     "m": "0?[1-9]|1[0-2]",
-    "b": f"(?i:{'|'.join(name[:3] for name in MONTHS)})",
-    "B": f"(?i:{'|'.join(MONTHS)})",
+    "b": pattern("b"),
+    "B": pattern("B"),
     "d": "0?[1-9]|[12][0-9]|3[01]",
+    "e": "1er|[2-9]|[12][0-9]|3[01]",
     "H": "[01]?[0-9]|2[0-3]",
     "I": "0?[1-9]|1[0-2]",
     "p": "(?i:AM|PM)",
@@ -56,8 +54,8 @@ _FIELDS: Mapping[str, str] = {
     "q": "[1-4]",
     "z": "Z|[+-][0-9]{2}(?::?[0-9]{2})?",
 }
-"""What a format may hold after `%`, as Python's strptime, and %q, a quarter; the fraction of a second may be absent
-from a cell."""
+"""What a format may hold after `%`, as Python's strptime; %q is a quarter, and %e a day as French has it (1er, 2,
+3); the fraction of a second may be absent from a cell."""
 _PADDED = "mdHIV"
 """Fields that may be written without a leading zero: `%-d`."""
 _DURATION = (
@@ -75,11 +73,15 @@ _DATES = (
     *(f"%{first}{s}%{second}{s}%{y}" for s, y in product("/-.", "Yy") for first, second in (("d", "m"), ("m", "d"))),
     *(f"%d{s}%b{s}%{y}" for s, y in product((" ", "-", ""), "Yy")),
     *("%b %d, %Y", "%d %B %Y", "%B %d, %Y"),
+    *(f"{day} %{month} %Y" for day in ("%d.", "%e") for month in "Bb"),
+    *(f"%d de %{month}{of} %Y" for month in "Bb" for of in (" de", "")),
+    "%d/%b/%Y",
 )
 _PERIODS = (
     *("%Y-%m", "%Y/%m", "%m/%Y", "%m-%Y"),
     *(f"%{month}{s}%{y}" for month in "bB" for s, y in ("-Y", "-y", " Y")),
     *(f"%Y{s}%b" for s in "- "),
+    *("%B de %Y", "%b de %Y"),
     *("%G-W%V", "%GW%V", "%G W%V", "%Y-Q%q", "%YQ%q", "%Y Q%q", "Q%q %Y", "Q%q-%Y", "Q%q/%Y"),
 )
 """Of months, weeks and quarters."""
@@ -122,7 +124,7 @@ def format_problem(what: What, text: str) -> str | None:
 
 def _unit(text: str) -> Tick:
     """What a format of dates counts."""
-    return unit_of(set(re.findall(r"%-?(.?)", text)))
+    return unit_of({"d" if field == "e" else field for field in re.findall(r"%-?(.?)", text)})
 
 
 def is_period(text: str) -> bool:
@@ -136,6 +138,7 @@ def _problem(what: What, text: str) -> str | None:
     unknown = [field for field in fields if field not in _FIELDS]
     if unknown:
         return f"'{text}' has %{unknown[0]}, expected {', '.join('%' + field for field in _FIELDS)}"
+    fields = ["d" if field == "e" else field for field in fields]
     twice = next((field for i, field in enumerate(fields) if field in fields[:i]), None)
     if twice:
         return f"'{text}' has %{twice} twice"
@@ -225,8 +228,10 @@ def read(cells: Fields, what: What, text: str, rows: Ints | None = None) -> Read
 
 def _read(cells: Fields, what: What, text: str, rows: Ints | None) -> Reading:
     """By one format."""
-    pattern = f"^{_DURATION}$" if what == "duration" else pattern_of(text)
-    matched, fields = cells.fields(pattern, rows)
+    form = f"^{_DURATION}$" if what == "duration" else pattern_of(text)
+    matched, fields = cells.fields(form, rows)
+    if "e" in fields:
+        fields = {**fields, "d": np.array([day.removesuffix("er") for day in fields["e"].tolist()], object)}
     number = {key: _whole(part) for key, part in fields.items() if key in "YymdHIMSDGVq"}
     nothing = np.zeros(len(matched), np.int64)
     seconds = number.get("M", nothing) * 60 + number.get("S", nothing)
@@ -277,7 +282,7 @@ def _dates(number: Mapping[str, Ints], fields: Mapping[str, npt.NDArray[np.objec
         month = number["m"]
     else:
         names = fields["b" if "b" in fields else "B"]
-        month = np.array([_NUMBERS.get(name.lower(), 1) for name in names], np.int64)
+        month = np.array([NUMBERS.get(name.lower(), 1) for name in names], np.int64)
     months = (year - 1970) * 12 + month - 1
     if unit == "M":
         return months, year >= 1
@@ -305,6 +310,7 @@ class Clock:
     digits  of the fraction of a second
     ragged  whether a fraction of zero is left out
     months  whether the names of months are upper or lower case; empty: `Jan`
+    names   the style of the names of months (columns/months.py); empty: English
     halves  whether am and pm are lower case; empty: `AM`
     offset  from UTC as it is written, empty where none is
     zone    of a typed column, None where it has none
@@ -319,6 +325,7 @@ class Clock:
     digits: int = 0
     ragged: bool = False
     months: Case = ""
+    names: str = ""
     halves: Case = ""
     offset: str = ""
     zone: str | None = None
@@ -442,7 +449,9 @@ class Clock:
         hour, rest = divmod(seconds, 3600)
         field = piece[-1]
         if field in ("b", "B"):
-            return _in_case(MONTHS[month - 1] if field == "B" else MONTHS[month - 1][:3], self.months)
+            return _in_case(STYLES[field][self.names][month - 1], self.months)
+        if field == "e":
+            return "1er" if day == 1 else str(day)
         if field in ("p", "z"):
             return self.offset if field == "z" else _in_case("PM" if hour >= 12 else "AM", self.halves)
         number = {
@@ -586,7 +595,18 @@ def text_clock(what: What, format: str, reading: Reading, observed: Bools) -> Cl
     origin = _origin(what, ticks)
     months = _case(fields.get("b", fields.get("B")), observed, "title")
     halves = _case(fields.get("p"), observed, "upper")
-    return Clock(what, reading.unit, origin, step, format, digits, 0 in lengths, months, halves, offset)
+    names = months_of(reading, observed) or ""
+    return Clock(what, reading.unit, origin, step, format, digits, 0 in lengths, months, names, halves, offset)
+
+
+def months_of(reading: Reading, observed: Bools) -> str | None:
+    """The style of the names of months that cells have; English where they have none, None where no language has them
+    all."""
+    field = next((one for one in "bB" if one in reading.fields), None)
+    if field is None:
+        return ENGLISH
+    counts = Counter(name.lower() for name in reading.fields[field][observed & reading.matched].tolist() if name)
+    return style_of(field, counts)
 
 
 def _case(words: npt.NDArray[np.object_] | None, observed: Bools, usual: str) -> Case:

@@ -44,6 +44,7 @@ from vgi_cli.columns.clock import (
     like,
     looks_long,
     mixed,
+    months_of,
     read,
     text_clock,
     to_unit,
@@ -51,8 +52,11 @@ from vgi_cli.columns.clock import (
     within_calendar,
     zone_known,
 )
+from vgi_cli.columns.form import Measure, Observed
 from vgi_cli.columns.levelled import few
-from vgi_cli.columns.number import Constant, Measure, Number, gaps_in_words, inferred, limits_in_words
+from vgi_cli.columns.limits import gaps_in_words
+from vgi_cli.columns.months import ENGLISH
+from vgi_cli.columns.number import Constant, Number, inferred
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Tick, What
 from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.wording import (
@@ -138,7 +142,7 @@ class Moment(ModelledColumn):
         every = values[observed]
         kind = None if asked.kind is None else "integer" if bool((every == np.rint(every)).all()) else "numeric"
         measure = Measure(DECIMALS[clock.unit], clock.step, clock.what == "duration")
-        number = inferred(measured, asked._replace(kind=kind), every, values[seen], measure)
+        number = inferred(Observed(measured, asked._replace(kind=kind), every, values[seen], measure))
         if isinstance(number, Constant):
             return ConstantMoment(cells.name, "constant-moment", clock=clock, value=number.low)
         return cls(cells.name, clock.what, clock=clock, number=number)
@@ -148,11 +152,15 @@ class Moment(ModelledColumn):
         """Nothing of what the calendar, the day or the file's type limits."""
         if (limits := self.number.limits) is None or not set(limits.reasons) - {"type"}:
             return None
-        return limits._replace(words=limits_in_words(self.number, lambda x: self.clock.spell(np.array([x]))[0]))
+        return self.number.limits_by(self._spell_one)
 
     @property
     def gaps_said(self) -> str:
-        return gaps_in_words(self.number, lambda x: self.clock.spell(np.array([x]))[0])
+        return gaps_in_words(self.number.gaps, self._spell_one)
+
+    def _spell_one(self, value: float) -> str:
+        [text] = self.clock.spell(np.array([value]))
+        return text
 
     @property
     def noisy(self) -> bool:
@@ -455,6 +463,8 @@ def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, 
             continue
         reading = read(cells, what, format)
         if reading.matched[observed].all():
+            if asked.detail is None and not _in_one_language(what, format, reading, observed):
+                continue
             plain.add(format)
             if not any(np.array_equal(reading.ticks, other.ticks) for other in found.values()):
                 found[what, format] = reading
@@ -464,6 +474,15 @@ def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, 
     if long and (reading := read(cells, "duration", "")).matched[observed].all():
         found["duration", ""] = reading
     return found
+
+
+def _in_one_language(what: What, format: str, reading: Reading, observed: Bools) -> bool:
+    """Whether one language has all names of months that cells have; of months without a day in another language than
+    English two of them at least, since SET-12 and SET-13 may be codes."""
+    style = months_of(reading, observed)
+    if style == ENGLISH or style is None or what != "date" or not is_period(format):
+        return style is not None
+    return len(np.unique(reading.ticks[observed] % 12)) > 1
 
 
 def _is_date(text: str) -> bool:
@@ -533,6 +552,9 @@ def doubt(cells: Cells) -> str | None:
     if found or not counts or counts.total() < 0.5 * len(some):
         return None
     best = counts.most_common(1)[0][0]
+    whole = [one for one in counts if read(cells, _what(one), one).matched[~cells.missing].all()]
+    if whole:  # but for the names of months
+        return None if is_period(whole[0]) else f"{carried}: the names of its months are of several languages"
     if len(counts) > 1 and counts.total() == len(some):
         shown = " and ".join(f"'{format}'" for format, _ in counts.most_common(2))
         line = f"{carried}: its cells have several formats, {shown}"

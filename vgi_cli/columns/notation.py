@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from pydantic import ConfigDict
@@ -57,7 +57,7 @@ PAIR = re.compile(r"[+-]?\d+(?:\.\d+)? ?(?P<mark>[/x×±;,|]) ?[+-]?\d+(?:\.\d+)
 """Two numbers in one cell: `120/80`, `20 x 30`, `52.1, 13.4`."""
 SHORT = 6
 """Digits of a code in whole groups are more than that."""
-EXAMPLE = "1234.5"
+EXAMPLE, INDIAN = "1234.5", "1234567.5"
 FORMS = "'1,234.5' where commas set thousands apart, '1.234,5 kg' where points do and a unit follows"
 
 
@@ -70,6 +70,7 @@ class Notation:
     decimal    the mark before decimals
     minus      the sign of negative numbers; empty: they are in brackets
     outside    whether the sign stands before the prefix, not after it
+    indian     whether a mark stands after every two digits above the last three (`12,34,567`)
     """
 
     prefix: str = ""
@@ -78,18 +79,20 @@ class Notation:
     decimal: str = "."
     minus: str = "-"
     outside: bool = True
+    indian: bool = False
 
     @property
     def example(self) -> str:
-        """One thousand two hundred thirty-four and a half, as the column writes it: what after `numeric:` says so."""
-        return self.dress(EXAMPLE)
+        """One thousand two hundred thirty-four and a half, as the column writes it: what after `numeric:` says so; of
+        Indian groups a larger number, which shows them."""
+        return self.dress(INDIAN if self.indian else EXAMPLE)
 
     @cached_property
     def _cell(self) -> re.Pattern[str]:
         blank, sign = f"[{BLANKS}]?", f"[+{MINUS}]"
         prefix, suffix = re.escape(self.prefix.strip()), re.escape(self.suffix.strip())
         before, after = prefix + blank * bool(prefix), blank * bool(suffix) + suffix
-        body = _body(self.thousands, self.decimal, strict=False)
+        body = _body(self.thousands, self.decimal, strict=False, indian=self.indian)
         return re.compile(rf"(\()?({sign})?{before}({sign})?({body}){after}(\))?")
 
     def plain(self, text: str) -> str | None:
@@ -110,7 +113,7 @@ class Notation:
         negative, digits = text.startswith("-"), text.lstrip("+-")
         whole, point, decimals = digits.partition(".")
         if self.thousands and whole:
-            whole = f"{int(whole):,}".replace(",", self.thousands)
+            whole = _grouped(whole, self.thousands) if self.indian else f"{int(whole):,}".replace(",", self.thousands)
         body = whole + point.replace(".", self.decimal) + decimals
         sign = self.minus * negative + "+" * text.startswith("+")
         before = sign + self.prefix if self.outside else self.prefix + sign
@@ -134,7 +137,12 @@ class Notation:
             self.decimal,
             sign,
             outside,
+            self.indian,
         )
+
+
+_Fit: TypeAlias = tuple[str, str, bool]
+"""The mark between thousands, that before decimals, and whether the groups are Indian."""
 
 
 class _Shape(NamedTuple):
@@ -166,12 +174,21 @@ def _is_negative(opened: str | None, first: str | None, second: str | None, clos
     return opened is not None or (first or second or "+") in MINUS
 
 
-def _body(thousands: str, decimal: str, *, strict: bool) -> str:
+def _grouped(whole: str, mark: str) -> str:
+    """The digits of a whole number in Indian groups: `12,34,567`."""
+    digits = str(int(whole))
+    head, last = digits[:-3], digits[-3:]
+    pairs = [head[max(0, end - 2) : end] for end in range(len(head), 0, -2)][::-1]
+    return mark.join([*pairs, last])
+
+
+def _body(thousands: str, decimal: str, *, strict: bool, indian: bool = False) -> str:
     """The digits of a number; `strict`: thousands are set apart wherever there are any."""
     mark, point = re.escape(thousands), re.escape(decimal)
     whole = r"0|[1-9]\d*"
     if thousands:
-        whole = rf"0|[1-9]\d{{0,2}}(?:{mark}\d{{3}})+|[1-9]\d{'{0,2}' if strict else '*'}"
+        groups = rf"[1-9]\d?(?:{mark}\d\d)*{mark}\d{{3}}" if indian else rf"[1-9]\d{{0,2}}(?:{mark}\d{{3}})+"
+        whole = rf"0|{groups}|[1-9]\d{'{0,2}' if strict else '*'}"
     return rf"(?:{whole})(?:{point}\d+)?|{point}\d+"
 
 
@@ -181,8 +198,11 @@ def _usual(texts: Iterable[str]) -> str | None:
 
 
 def notation_of(example: str) -> Notation | None:
-    """The notation in which `example` is one thousand two hundred thirty-four and a half; None where there is none."""
+    """The notation in which `example` is one thousand two hundred thirty-four and a half, or `12,34,567.5`; None where
+    there is none."""
     shape = _shape(example)
+    if shape is not None and shape.body == "12,34,567.5":
+        return Notation(shape.prefix, shape.suffix, ",", ".", *shape.sign, indian=True)
     found = None if shape is None else re.fullmatch(r"1(\D?)234([.,])5", shape.body)
     if shape is None or found is None or found[1] == found[2] or (found[1] and found[1] not in MARKS):
         return None
@@ -206,7 +226,9 @@ def readings(texts: Sequence[str], decimal: str, *, codes: bool = False) -> list
     alone = len(fits) == 1 and not prefix and not suffix and not codes
     if alone and not _numbers_alone(bodies, *fits[0], decimal):
         return []
-    return [Notation(prefix, suffix, thousands, point)._as_in(known) for thousands, point in fits]
+    return [
+        Notation(prefix, suffix, thousands, point, indian=indian)._as_in(known) for thousands, point, indian in fits
+    ]
 
 
 def may_be_numbers(texts: Iterable[str]) -> bool:
@@ -231,24 +253,28 @@ def pairs(texts: Sequence[str]) -> bool:
     return len({one and one["mark"] for one in found}) == 1 and None not in found and not any(map(PADDED.search, texts))
 
 
-def _fits(bodies: Sequence[str], decimal: str) -> list[tuple[str, str]]:
-    """The marks (thousands, decimal) by which all bodies are numbers, those alone that make a difference."""
+def _fits(bodies: Sequence[str], decimal: str) -> list[_Fit]:
+    """The marks (thousands, decimal, whether Indian groups) by which all bodies are numbers, those alone that make a
+    difference."""
     used = [mark for mark in MARKS if any(mark in body for body in bodies)]
-    found: dict[tuple[str, ...], tuple[str, str]] = {}
-    for thousands in ("", *used):
+    found: dict[tuple[str, ...], _Fit] = {}
+    groups = [("", False), *((mark, False) for mark in used), *((mark, True) for mark in used if mark == ",")]
+    for thousands, indian in groups:
         for point in (decimal, "," if decimal == "." else "."):
-            body = re.compile(_body(thousands, point, strict=True))
+            body = re.compile(_body(thousands, point, strict=True, indian=indian))
             if point == thousands or not all(map(body.fullmatch, bodies)):
                 continue
             values = tuple(body.replace(thousands, "").replace(point, ".") for body in bodies)
-            found.setdefault(values, (thousands, point))
+            found.setdefault(values, (thousands, point, indian))
     return list(found.values())
 
 
-def _numbers_alone(bodies: Sequence[str], thousands: str, point: str, decimal: str) -> bool:
+def _numbers_alone(bodies: Sequence[str], thousands: str, point: str, indian: bool, decimal: str) -> bool:
     """Whether digits with nothing around them are numbers: codes in groups of three (`732 829 320`) have all the same
     length, and choices (`1,3`) one digit on each side. Blanks at which no line is broken are set within codes of whole
-    groups alone."""
+    groups alone. Of Indian groups FEWEST show that they are such."""
+    if indian and sum(body.count(thousands) > 1 for body in bodies) < FEWEST:
+        return False
     if thousands:
         lengths = {sum(map(str.isdigit, body)) for body in bodies}
         short = thousands in BLANKS[1:] and (max(lengths) <= SHORT or max(lengths) % 3 > 0)
@@ -256,9 +282,7 @@ def _numbers_alone(bodies: Sequence[str], thousands: str, point: str, decimal: s
     return point == decimal or any(max(map(len, body.split(point))) > 1 for body in bodies)
 
 
-def _likelier(
-    bodies: Sequence[str], fits: list[tuple[str, str]], decimal: str, *, money: bool
-) -> list[tuple[str, str]]:
+def _likelier(bodies: Sequence[str], fits: list[_Fit], decimal: str, *, money: bool) -> list[_Fit]:
     """Of two ways to read every mark with three digits after it, the one for which there are reasons; else both."""
     apart = [fit for fit in fits if fit[0]]
     together = [fit for fit in fits if not fit[0]]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, fields
 from functools import cached_property, reduce
-from typing import Annotated, Any, ClassVar, NamedTuple, final
+from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
 from pydantic import Field, PositiveFloat
@@ -14,7 +13,6 @@ from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import (
     STRICT,
-    Asked,
     Cells,
     Column,
     ConstantColumn,
@@ -26,32 +24,23 @@ from vgi_cli.columns.base import (
     Point,
     Request,
     Scores,
-    Transform,
 )
-from vgi_cli.columns.bounds import MOST_FEW, Bound, bounds_of
-from vgi_cli.columns.heaps import Heaps, find_heaps
+from vgi_cli.columns.bounds import GIVEN, Bound
+from vgi_cli.columns.form import Observed, form_of, kind_said
+from vgi_cli.columns.heaps import Heaps
 from vgi_cli.columns.lattice import (
-    MOST_LEVELS,
-    SHARE,
     Lattice,
     Spike,
     cell_widths,
-    find_gaps,
-    find_lattice,
-    find_levels,
-    find_significant,
-    find_spikes,
-    has_repeats,
     levels_at,
     lying_on,
     numbers_of,
     off_gaps,
-    spike_at,
     squeezed,
-    stand_in,
     stretched,
 )
 from vgi_cli.columns.levelled import codes_with_zeros
+from vgi_cli.columns.limits import gaps_in_words, heaps_in_words, levels_in_words, limits_in_words
 from vgi_cli.columns.notation import FORMS, LOOKED_AT, Notation, may_be_numbers, notation_of, readings
 from vgi_cli.columns.numerals import (
     NUMERIC_SHARE,
@@ -64,7 +53,7 @@ from vgi_cli.columns.numerals import (
     write_powers,
     write_significant,
 )
-from vgi_cli.columns.scale import LinearCodec, Scale, codec, decades, fit_scale
+from vgi_cli.columns.scale import LinearCodec, Scale, codec
 from vgi_cli.columns.wording import (
     FAR_WARNED,
     MANY_WARNED,
@@ -72,68 +61,20 @@ from vgi_cli.columns.wording import (
     different,
     example,
     kind_flag,
-    missing_hint,
     number_hint,
     token_hint,
-    typed,
     unless_missing,
 )
-from vgi_cli.errors import InputError, UsageError
+from vgi_cli.errors import InputError
 
-COARSE = 1e-3
-"""A resolution above this share of the standard deviation is dequantised."""
-DUST = 6
-"""Decimals that a few values have beyond all others where they are results of arithmetic, no resolution."""
 WIDTH = 1 - 2e-6
 """Share of the resolution over which a value is spread: rounding errors of codecs must not reach its neighbours."""
 ROUNDING = 4e-6
 """What float32 arithmetic may add to an encoded value of size 1."""
 UNSPELLED = 17
 """More decimals than this are written with an exponent."""
-
-LARGEST = 1e280
-"""Greatest size of a number in a modelled column: FURTHEST standard deviations of such are float64 numbers too."""
-CLOSEST = 1e-280
-"""Least range of a modelled column: what it is divided by."""
 FURTHEST = 1e15
 """Standard deviations from the values of the fit: beyond, float64 does not hold both."""
-COARSEST, FINEST = 1e8, 1e-8
-"""Greatest size and least range of a column that is modelled as it is (`table.transform=none`)."""
-
-FEWEST_OFF = 50
-"""Observed cells off a pile from which on it is split off."""
-NAMED = 3
-"""So many bounded columns are named where no detail was asked for."""
-FAR = 100.0
-"""A limit of the type that is farther away than so many times the observed range is not worth a word."""
-WHY: dict[str, tuple[str, str]] = {
-    "sign": ("its sign", "on their side of zero"),
-    "spike": ("values pile up there", "within an end where values pile up"),
-    "few": ("few whole numbers", "on a scale of few whole numbers"),
-    "even": ("cells are dense up to both ends", "within ends up to which cells are dense"),
-    "levels": ("the values that occur", "on the values that occur"),
-    "asked": ("--bounds", "within --bounds"),
-    "observed": ("observed range", "in the observed range"),
-    "type": ("the file's type", ""),
-}
-"""Why a column has a bound, and where its fills stay for that reason (not worth a word: empty)."""
-
-
-GIVEN = ("asked", "type")
-"""Reasons that are no guess."""
-
-
-class Measure(NamedTuple):
-    """How numbers are rounded that stand for something else, such as dates.
-
-    decimals  of each, as they are counted
-    step      units of the last decimal, of which they are multiples
-    zero      whether zero is a natural limit where all are on one side of it
-    """
-
-    decimals: int
-    step: int
-    zero: bool
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -214,7 +155,7 @@ class Number(ModelledColumn):
                 return None
             what = f"{where} holds numbers, but also {example(cells, wrong)}"
             if asked.kind is not None:
-                what = f"{_flag(cells, asked)}, but the column holds {example(cells, wrong)}"
+                what = f"{kind_said(cells, asked)}, but the column holds {example(cells, wrong)}"
             raise InputError(what, token_hint(cells, wrong))
         infinite = np.isinf(numbers.values)
         if infinite.any():
@@ -222,7 +163,7 @@ class Number(ModelledColumn):
         seen = ~missing if asked.rows is None else ~missing & asked.rows
         if not seen.any():
             return Empty(cells.name, "empty")
-        return inferred(cells, asked, numbers.values[~missing], numbers.values[seen])
+        return inferred(Observed(cells, asked, numbers.values[~missing], numbers.values[seen]))
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -268,16 +209,23 @@ class Number(ModelledColumn):
 
     @property
     def limits(self) -> Limits | None:
+        return self.limits_by(plain)
+
+    def limits_by(self, spell: Callable[[float], str]) -> Limits | None:
+        """Where its fills stay, with `spell` for how a value is written in words; None where they may lie anywhere."""
         reasons = tuple(bound.why for bound in self.bounds)
-        return Limits(reasons, limits_in_words(self)) if reasons or self.levels else None
+        if self.levels:
+            return Limits(reasons, levels_in_words(self.levels, spell))
+        seen = self.low, self.high
+        return Limits(reasons, limits_in_words(self.lower, self.upper, seen, spell)) if reasons else None
 
     @property
     def gaps_said(self) -> str:
-        return gaps_in_words(self)
+        return gaps_in_words(self.gaps, plain)
 
     @property
     def heaps_said(self) -> str:
-        return heaps_in_words(self)
+        return "" if self.heaps is None or self.lattice is None else heaps_in_words(self.heaps, self.lattice)
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
@@ -334,7 +282,11 @@ class Number(ModelledColumn):
     def unit(self) -> float:
         """A dequantised column's probability is divided by its resolution again, so that the result depends neither on
         units nor on whether a column counts as rounded."""
-        return float(np.log(self.deviation) - np.log(self.step or 1.0))
+        return float(np.log(self.deviation) - (0.0 if self.unrounded else np.log(self.step or 1.0)))
+
+    @property
+    def unrounded(self) -> bool:
+        return self.lattice is not None and self.lattice.stand_in
 
     def codes(self, cells: Cells) -> Floats:
         return _read(self, cells).numbers.values
@@ -408,10 +360,13 @@ class Number(ModelledColumn):
         out = self.codec.log_det(z)
         if not self.noisy:
             return out
-        widths: Floats | float = 1.0 if self.levels else self.step
+        widths: Floats | float = 1.0 if self.levels or self.unrounded else self.step
         if self.spikes or self.heaps is not None:
             values = squeezed(self.codec.decode(z), self.spikes, self.heaps)
             widths = cell_widths(values, self.spikes, self.step, self.heaps)
+            if self.unrounded:  # a density, but for what piles up
+                piled = np.any([spike.holds(values, self.step) for spike in self.spikes], axis=0)
+                widths = np.where(piled, widths, 1.0)
         return np.asarray(out + np.log(widths))
 
     def box(self) -> Floats:
@@ -651,252 +606,46 @@ def _spelled(column: Number | Constant, values: Floats, fewest: int | None) -> l
     return [plain(v) for v in values.tolist()] if lattice is not None else write_significant(values, column.digits)
 
 
-def _flag(cells: Cells, asked: Request) -> str:
-    return f"{cells.label}: --column {cells.name}={asked.kind}"
-
-
 def number_asked(cells: Cells, asked: Request, spike: float | None = None) -> Column:
     """A column that was asked for as numbers, of a kind that says more of them; `spike`: a value that gets room however
     many cells hold it. InputError where some cells are no numbers."""
     missing, numbers = cells.missing, cells.numbers
     wrong = ~missing & ~(numbers.number & np.isfinite(numbers.values))
     if wrong.any():
-        message = f"{_flag(cells, asked)}, but the column holds {example(cells, wrong)}"
+        message = f"{kind_said(cells, asked)}, but the column holds {example(cells, wrong)}"
         raise InputError(message, token_hint(cells, wrong))
     seen = ~missing if asked.rows is None else ~missing & asked.rows
     if not seen.any():
         return Empty(cells.name, "empty")
     every = numbers.values[~missing]
     kind = "integer" if bool((every == np.rint(every)).all()) else "numeric"
-    return inferred(cells, asked._replace(kind=kind), every, numbers.values[seen], spike=spike)
+    return inferred(Observed(cells, asked._replace(kind=kind), every, numbers.values[seen], spike=spike))
 
 
-def inferred(
-    cells: Cells,
-    asked: Request,
-    every: Floats,
-    values: Floats,
-    measure: Measure | None = None,
-    spike: float | None = None,
-) -> Number | Constant:
-    """A column of numbers; `every` observed one, and the `values` among them that statistics come from. `measure`: how
-    they are rounded, where they stand for something else; None: as they are written. `spike`: a value that gets room
-    however many cells hold it."""
-    whole = bool((every == np.rint(every)).all())
-    if asked.kind == "integer" and not whole:
-        numbers = cells.numbers.values
-        broken = np.isfinite(numbers) & (numbers != np.rint(numbers))
-        message = f"{_flag(cells, asked)}, but the column holds {example(cells, broken)}"
-        raise InputError(message, f"`{kind_flag(cells.name, 'numeric')}`?")
-    spelled = cells.spelling
-    power = "" if spelled is None or asked.kind == "integer" or cells.notation is not None else spelled.power
-    integer = whole and asked.kind != "numeric"
-    fewest, digits = (0, 17) if spelled is None else (spelled.fewest, spelled.significant)
-    lattice = None
-    if integer or not whole:
-        most = 0 if whole else None if spelled is None else spelled.most
-        if measure is not None:
-            lattice = find_lattice(every, values, measure.decimals, search=False, single=False, step=measure.step)
-        else:
-            lattice = find_lattice(every, values, most, search=spelled is None and not whole, single=cells.single)
-        if lattice is not None and spelled is not None and lattice.decimals > spelled.usual + DUST:
-            lattice = None
-    low, high = float(values.min()), float(values.max())
+def inferred(observed: Observed) -> Number | Constant:
+    """The column that numbers were observed of. InputError and UsageError where there is none: see Observed."""
+    observed.refuse_broken()
+    cells, low, high = observed.cells, float(observed.values.min()), float(observed.values.max())
     if low == high:
         return Constant(
             cells.name,
             "constant",
             low=low,
             high=high,
-            lattice=lattice,
-            decimals=fewest,
-            digits=digits,
+            lattice=observed.lattice,
+            decimals=observed.fewest,
+            digits=observed.digits,
             notation=cells.notation,
         )
-    _refuse_magnitudes(cells, values, asked.encoding.transform)
-    if asked.bounds is not None and asked.bounds.moments is not None:  # of no number: a Moment has read its own
-        if asked.bounds.named:
-            message = f"{asked.bounds.flag} {asked.bounds.said}: column '{cells.name}' holds numbers"
-            raise UsageError(
-                message, f"numbers take LOW:HIGH: `{typed('--bounds', f'{cells.name}={plain(low)}:{plain(high)}')}`"
-            )
-        asked = asked._replace(bounds=None)
-    if asked.bounds is not None:
-        _refuse_outside(cells, asked.bounds)
-    linear = fit_scale(values, "linear", None, logs=False)
-    dequantise = lattice is not None and (integer or lattice.resolution > COARSE * linear.sd or has_repeats(values))
-    if lattice is not None and spike is not None:
-        dequantise = True
-    if lattice is None and not integer and (spike is not None or has_repeats(values)):
-        over = decades(values, 0.0) is not None  # what is small has to stay apart
-        lattice, dequantise = stand_in(min(linear.sd, float(np.quantile(values, 0.05))) if over else linear.sd), True
-    resolution = lattice.resolution if lattice is not None and dequantise else None
-    significant = digits if power else None
-    if lattice is not None and not (power or lattice.stand_in or measure or asked.kind == "integer"):
-        significant = find_significant(every, lattice) if 10 % lattice.step == 0 else None  # else off its multiples
-    spikes: tuple[Spike, ...] = ()
-    heaps: Heaps | None = None
-    pile: float | None = None
-    levels: tuple[float, ...] = ()
-    if resolution is not None and asked.encoding.transform != "none":
-        free = asked.bounds is None or asked.bounds.rule == "observed" or not asked.bounds.named
-        if integer and asked.kind is None and free:
-            levels = find_levels(every, resolution)
-    lifted = asked.bounds is not None and asked.bounds.rule == "none"
-    few = asked.kind is not None and len(np.unique(every)) <= MOST_LEVELS  # and whoever names the kind wants others too
-    gaps = () if resolution is None or levels or lifted or few else find_gaps(every, resolution)
-    zero = measure is None or measure.zero
-    lower, upper = bounds_of(every, integer, lattice, asked.bounds, cells.limits, zero=zero)
-    split = asked.encoding.spikes == "split" and asked.encoding.transform != "none" and measure is None
-    if resolution is not None and not levels and split:
-        pile = _pile(every, [bound.value for bound in (lower, upper) if bound is not None], resolution, spike)
-    if pile is not None and resolution is not None:
-        off = [some[~lying_on(some, pile, resolution)] for some in (values, every)]
-        values = off[0] if len(np.unique(off[0])) > 1 else off[1]
-    if resolution is not None and not levels and asked.encoding.transform != "none":
-        told = not (lifted or few or significant or measure or (lattice is not None and lattice.stand_in))
-        over = asked.encoding.logs and decades(values, resolution) is not None
-        if told and not over and lattice is not None and lattice.origin % lattice.step == 0:
-            heaps = find_heaps(values, resolution, lattice.step, whole=whole)
-        spikes = find_spikes(values, resolution, heaps=heaps)
-        if spike is not None and pile is None and not any(one.value == spike for one in spikes):
-            added = spike_at(values, spike, resolution, heaps)
-            spikes = tuple(sorted([*spikes, added], key=lambda one: one.value))
-    scale = fit_scale(values, asked.encoding.transform, resolution, spikes, heaps, logs=asked.encoding.logs)
-    if levels:
-        lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
-        scale = fit_scale(numbers_of(values, levels), asked.encoding.transform, 1.0)
     return Number(
         cells.name,
-        "integer" if integer else "numeric",
+        "integer" if observed.integer else "numeric",
         low=low,
         high=high,
-        lower=lower,
-        upper=upper,
-        lattice=lattice,
-        dequantise=dequantise,
-        spikes=spikes,
-        pile=pile,
-        levels=levels,
-        gaps=gaps,
-        heaps=heaps,
-        scale=scale,
-        sd=linear.sd if spikes or heaps or levels or pile is not None or scale.logs is not None else None,
-        decimals=fewest,
-        digits=digits if power else max(digits, 6),
-        significant=None if levels else significant,
+        **form_of(observed.usable())._asdict(),
+        decimals=observed.fewest,
+        digits=observed.digits if observed.power else max(observed.digits, 6),
         notation=cells.notation,
-        power=power,
-        marks="" if spelled is None else spelled.marks,
+        power=observed.power,
+        marks="" if cells.spelling is None else cells.spelling.marks,
     )
-
-
-def _pile(every: Floats, ends: Sequence[float], resolution: float, spike: float | None) -> float | None:
-    """The largest of the spikes among observed values [n] that is one of the admissible ends of the column, where
-    enough values lie off it to have a law of their own; None without one. `spike`: a value that is one in any case."""
-    found = []
-    for value in ends:
-        off = ~lying_on(every, value, resolution)
-        count = int(len(every) - off.sum())
-        if count > 0 and off.sum() >= FEWEST_OFF and len(np.unique(every[off])) > MOST_FEW:
-            found.append((count, value))
-    known = {spike}
-    if any(count >= SHARE * len(every) and value != spike for count, value in found):  # else there is none to be found
-        known |= {one.value for one in find_spikes(every, resolution)}
-    found = [(count, value) for count, value in found if value in known]
-    return max(found)[1] if found else None
-
-
-def _refuse_magnitudes(cells: Cells, values: Floats, transform: Transform) -> None:
-    """InputError where the numbers of a column cannot be computed with: too large, too close together; two of its
-    fitted `values` [n] differ."""
-    low, high = float(values.min()), float(values.max())
-    apart = high - low
-    with np.errstate(invalid="ignore"):
-        large = np.abs(cells.numbers.values) > LARGEST
-    where = f"{cells.label}: column '{cells.name}'"
-    carry = f"`{kind_flag(cells.name, 'carry')}` to carry the column as it is"
-    if large.any():
-        what = example(cells, large)
-        raise InputError(f"{where} holds a number too large to compute with: {what}", token_hint(cells, large))
-    if apart < CLOSEST:
-        message = f"{where} has values from {plain(low)} to {plain(high)}: too close together to compute with"
-        raise InputError(message, f"write them in smaller units, or {carry}")
-    if transform == "none" and (max(abs(low), abs(high)) > COARSEST or apart < FINEST):
-        what = f"values from {plain(low)} to {plain(high)}, which table.transform=none leaves as they are"
-        hint = f"`--set table.transform=linear` standardises every column; {carry}"
-        raise InputError(f"{where} has {what}: too {'close together' if apart < FINEST else 'large'}", hint)
-
-
-def _refuse_outside(cells: Cells, asked: Asked) -> None:
-    """InputError where an observed value lies outside the limits that were asked for."""
-    values = cells.numbers.values
-    outside = np.zeros(len(values), bool)
-    for limit, side in ((asked.low, -1), (asked.high, 1)):
-        if limit is not None:
-            outside |= side * values > side * limit
-    if outside.any():
-        held = f"but column '{cells.name}' holds {example(cells, outside)}"
-        hint = f"{missing_hint(cells, outside)}, or give wider limits"
-        raise InputError(f"{cells.label}: {asked.flag} {asked.said}, {held}", hint)
-
-
-def bound_lines(columns: Sequence[Column]) -> tuple[str | None, list[str]]:
-    """One line on what is bounded and why (None where nothing is), and one on each column with bounds, or with gaps."""
-    limited = [(c.name, c.limits) for c in columns if isinstance(c, ModelledColumn) and c.limits is not None]
-    lines = [f"fills of '{name}': {limits.words}" for name, limits in limited if limits.words]
-    lines += [f"fills of '{c.name}': {c.gaps_said}" for c in columns if isinstance(c, ModelledColumn) and c.gaps_said]
-    lines += [f"fills of '{c.name}': {c.heaps_said}" for c in columns if isinstance(c, ModelledColumn) and c.heaps_said]
-    said = [(name, limits) for name, limits in limited if any(WHY[why][1] for why in limits.reasons)]
-    if not said:
-        return None, lines
-    if len(said) <= NAMED:
-        return "fills stay within limits: " + "; ".join(f"'{name}' {limits.words}" for name, limits in said), lines
-    counts: Counter[str] = Counter(why for _, limits in said for why in set(limits.reasons))
-    parts = [f"{where} ({counts[why]} columns)" for why, (_, where) in WHY.items() if where and why in counts]
-    summary = ", ".join(parts).replace("(1 columns)", "(1 column)")
-    return f"fills stay {summary}; -v lists the limits, --bounds sets others", lines
-
-
-def gaps_in_words(column: Number, spell: Callable[[float], str] = plain) -> str:
-    """`not in 29 gaps between values that occur again and again, such as 0.0896 to 0.1045`, the widest one; empty where
-    there are none."""
-    if not column.gaps:
-        return ""
-    low, high = max(column.gaps, key=lambda gap: gap[1] - gap[0])
-    many = f"{len(column.gaps)} gaps" if len(column.gaps) > 1 else "a gap"
-    such = ", such as" if len(column.gaps) > 1 else ":"
-    return f"not in {many} between values that occur again and again{such} {spell(low)} to {spell(high)}"
-
-
-def heaps_in_words(column: Number) -> str:
-    """`multiples of 5 as often as in the column (51% of its cells; by chance 20%)`, by the unit that stands out most;
-    empty where there are no heaps."""
-    if column.heaps is None or column.lattice is None:
-        return ""
-    unit, share = column.heaps.most()
-    of = plain(float(column.lattice.snap(np.array(unit * column.heaps.resolution))))
-    return f"multiples of {of} as often as in the column ({share:.0%} of its cells; by chance {1 / unit:.0%})"
-
-
-def limits_in_words(column: Number, spell: Callable[[float], str] = plain) -> str:
-    """`above 0 (its sign), at most 50 (values pile up there)`; empty where nothing is worth a word. `spell`: of a value
-    as the column writes it."""
-    low, high = (None if bound is None or _far(bound, column) else bound for bound in (column.lower, column.upper))
-    if column.levels:
-        return f"only {', '.join(map(spell, column.levels))} ({WHY['levels'][0]})"
-    if low is not None and high is not None and low.why == high.why:
-        return f"{spell(low.value)} to {spell(high.value)} ({WHY[low.why][0]})"
-    words = []
-    for bound, beyond, within in ((low, "above", "at least"), (high, "below", "at most")):
-        if bound is not None:
-            strict = bound.why == "sign" and bound.value != 0
-            words.append(f"{beyond} {spell(0.0)}" if strict else f"{within} {spell(bound.value)}")
-            words[-1] += f" ({WHY[bound.why][0]})"
-    return ", ".join(words)
-
-
-def _far(bound: Bound, column: Number) -> bool:
-    """Whether a bound is a limit of the type far from what was observed."""
-    away = max(column.low - bound.value, bound.value - column.high)
-    return bound.why == "type" and away > FAR * (column.high - column.low)

@@ -252,9 +252,13 @@ def in_markdown(text: str) -> str:
 
 def named(what: str, names: Sequence[str]) -> str:
     """`column 'a'`, `columns 'a', 'b' and 3 more`."""
-    shown = ", ".join(f"'{n}'" for n in names[:SHOWN])
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{what}{'s' if len(names) > 1 else ''} {shown}{more}"
+    quoted = [f"'{name}'" for name in names]
+    return f"{what}{'s' if len(names) > 1 else ''} {first_names(quoted)}"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """`a, b and 3 more`."""
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
 def capped(lines: list[str]) -> list[str]:

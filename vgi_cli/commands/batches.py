@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from vgi_cli.commands.impute import Sampling, Watch, table_settings
 from vgi_cli.commands.requests import ImputeRequest
+from vgi_cli.commands.run_table import table_settings
+from vgi_cli.commands.sampling import Sampling, Watch
 from vgi_cli.encoding.encoder import RowKeys
 from vgi_cli.errors import InputError, RunError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load

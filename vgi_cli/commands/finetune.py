@@ -10,25 +10,26 @@ import torch
 from torch import Tensor
 
 from vgi_cli.commands.card import write_card
-from vgi_cli.commands.impute import compute_on, fitted_or_new, seed_of, table_settings
 from vgi_cli.commands.requests import FinetuneRequest
+from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of, table_settings
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import Interrupted, UsageError
 from vgi_cli.fitting.averaged import schema_file
 from vgi_cli.fitting.averaging import other_transforms
+from vgi_cli.fitting.chains import chain_context
 from vgi_cli.fitting.choosing import adapting_config
-from vgi_cli.fitting.driver import Drive
-from vgi_cli.fitting.fit_rows import chain_context
+from vgi_cli.fitting.driver import Drive, Outcome
 from vgi_cli.fitting.fitted import FittedTable, load, target_of
 from vgi_cli.fitting.plan import absolute, stream
 from vgi_cli.fitting.refits import refit_tensors
-from vgi_cli.fitting.rows import match, training_rows
+from vgi_cli.fitting.rows import Rows, match, training_rows
 from vgi_cli.fitting.tensorboard import told
 from vgi_cli.fitting.validation import observed_box
 from vgi_cli.machine.memory import memory_for_chains, say_where
-from vgi_cli.machine.work import TimeUp, limit_of, watch_signals
+from vgi_cli.machine.work import TimeLimit, TimeUp, limit_of, watch_signals
 from vgi_cli.methods.vgi import finetune as algorithm
+from vgi_cli.methods.vgi.state import VgiState
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import READING, SAVING, TRAINING, Reporter
 from vgi_cli.runs.folder import Claim, RunFolder, check_free, claim
@@ -45,7 +46,7 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
     Raises UsageError, InputError or RunError before anything is created, Interrupted after saving, TimeUp (nothing is
     kept) where the time limit is over before the first epoch has ended.
     """
-    table, out, started = request.table, request.folder, request.started
+    out = request.folder
     with watch_signals() as stop:
         check_free(out, request.force, resumes=False)
         fitted = load(request.open(verify=True), reporter)
@@ -53,16 +54,10 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
         exact = fitted.conditionals is None and fitted.marginal
         q = None if exact else require_conditionals(fitted)
         device = compute_on(fitted, request)
-        limit = limit_of(request.settings, started)
+        limit = limit_of(request.settings, request.started)
         reporter.plan([READING, TRAINING, SAVING])
-        with reporter.stage(READING) as stage:
-            table = fitted_or_new(fitted, request) if table is None else table
-            match(table, fitted.schema, reporter, unseen=table_settings(request, fitted.recipe.table).unseen)
-            stage(0.5)
-            read = fitted.rows(table, progress=lambda done: stage(0.5 + 0.5 * done))
+        table, rows = _read(fitted, request, reporter)
         seed = seed_of(fitted, request)
-        hint = "rows are learnt from by their observed cells: give such rows, or check --na-values and --mask"
-        rows = training_rows(read, True, hint)
         dtype = next(fitted.model.parameters()).dtype
         data = rows.table.to(dtype=dtype, device=device)
         manifest = _manifest(fitted, table, request, data, seed, device)
@@ -71,16 +66,9 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
             run = _unchanged(fitted, manifest, request, claim(out, request.force))
             write_card(run, table, reporter)
             return run
-        config = adapting_config(fitted.recipe, fitted.run.record.chosen)
         inside = inside_of(fitted, data)
-        epochs = request.said("epochs")
-        folder = Path().absolute() if out is None else out.absolute().parent
-        room = memory_for_chains(device, folder)
-        generator = stream(seed, "finetune")
-        state = algorithm.init(
-            fitted.model.to(device), q.to(device), data, config, generator, epochs, room, target_of(fitted.recipe)
-        )
-        say_where(state.chains, folder, reporter)
+        state = _initial(fitted, q, data, request, seed, device)
+        say_where(state.chains, _beside(out), reporter)
         if limit.over():
             raise TimeUp(f"stopped before fine-tuning began: {limit.words()} was over", "give it more time")
         claimed = claim(out, request.force)
@@ -99,31 +87,67 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
                     constant=chain_context(rows.keys, state.chains.missing, fitted.held["start"]),
                 )
                 with told(run, request.tensorboard):
-                    try:
-                        outcome = drive.go()
-                    except Interrupted as error:
-                        hint = f"fine-tuning does not go on: {ANEW}"
-                        raise Interrupted(error.message, error.exit_code, hint) from None
+                    outcome = _adapted(drive)
                 if outcome.stopped_by == "time_limit" and outcome.epochs == 0:
                     claimed.rollback()
                     what = f"{limit.words()} was over before the first epoch had ended"
                     raise TimeUp(f"stopped too early: {what}; nothing was kept", "give it more time, or fewer rows")
             claimed.commit()
-            objective = drive.last_metrics.get("objective")
-            entries: dict[str, object] = {"status": "finished", "stopped_by": outcome.stopped_by, **_refitted(fitted)}
-            entries["timings"] = {"command_seconds": round(time.monotonic() - started, 3)}
-            if limit:
-                limit.cut += [TRAINING] if outcome.stopped_by == "time_limit" else []
-                entries["time_limit"] = limit.record()
-            if objective is not None:
-                entries["finetuned_objective"] = {"value": objective, "note": NOTE}
-                reporter.say(f"fine-tuned objective {objective:.6g} ({NOTE})")
-            beside = refit_tensors(fitted.run.tensors("model"))
-            parts = {"model": {**run.tensors("model"), **beside}} if beside else {}
-            with reporter.stage(SAVING):
-                run.save(parts, entries)
+            _keep(fitted, drive, outcome, limit, request.started)
         write_card(run, table, reporter)
         return run
+
+
+def _read(fitted: FittedTable, request: FinetuneRequest, reporter: Reporter) -> tuple[Table, Rows]:
+    """The new table, and those of its rows that there is something to learn from. InputError where it does not match
+    the run."""
+    with reporter.stage(READING) as stage:
+        table = fitted_or_new(fitted, request) if request.table is None else request.table
+        match(table, fitted.schema, reporter, unseen=table_settings(request, fitted.recipe.table).unseen)
+        stage(0.5)
+        rows = fitted.rows(table, progress=lambda done: stage(0.5 + 0.5 * done))
+    hint = "rows are learnt from by their observed cells: give such rows, or check --na-values and --mask"
+    return table, training_rows(rows, True, hint)
+
+
+def _initial(
+    fitted: FittedTable, q: Conditionals, data: TensorTable, request: FinetuneRequest, seed: int, device: torch.device
+) -> VgiState:
+    """The state before the first step: the model frozen, the conditionals to adapt, chains for the new rows."""
+    config = adapting_config(fitted.recipe, fitted.run.record.chosen)
+    room = memory_for_chains(device, _beside(request.folder))
+    model, generator, target = fitted.model.to(device), stream(seed, "finetune"), target_of(fitted.recipe)
+    return algorithm.init(model, q.to(device), data, config, generator, request.said("epochs"), room, target)
+
+
+def _beside(out: Path | None) -> Path:
+    """The folder in which the new run will lie; chains that memory has no room for are kept there too."""
+    return Path().absolute() if out is None else out.absolute().parent
+
+
+def _adapted(drive: Drive) -> Outcome:
+    """How the fine-tuning ended. Interrupted after saving, with what can be done then."""
+    try:
+        return drive.go()
+    except Interrupted as error:
+        raise Interrupted(error.message, error.exit_code, f"fine-tuning does not go on: {ANEW}") from None
+
+
+def _keep(fitted: FittedTable, drive: Drive, outcome: Outcome, limit: TimeLimit, started: float) -> None:
+    """Write how the fine-tuning ended to the new run, and the refits of the old one beside its model."""
+    run, reporter = drive.run, drive.reporter
+    entries: dict[str, object] = {"status": "finished", "stopped_by": outcome.stopped_by, **_refitted(fitted)}
+    entries["timings"] = {"command_seconds": round(time.monotonic() - started, 3)}
+    if limit:
+        limit.cut += [TRAINING] if outcome.stopped_by == "time_limit" else []
+        entries["time_limit"] = limit.record()
+    if (objective := drive.last_metrics.get("objective")) is not None:
+        entries["finetuned_objective"] = {"value": objective, "note": NOTE}
+        reporter.say(f"fine-tuned objective {objective:.6g} ({NOTE})")
+    beside = refit_tensors(fitted.run.tensors("model"))
+    parts = {"model": {**run.tensors("model"), **beside}} if beside else {}
+    with reporter.stage(SAVING):
+        run.save(parts, entries)
 
 
 def _refitted(fitted: FittedTable) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from vgi_cli.commands.holdout import first_fit
 from vgi_cli.commands.memory import Placing, in_pieces, place, require_files, require_memory
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
-from vgi_cli.errors import FitError, InputError, RunError, UsageError, VgiError, nearest_file
+from vgi_cli.errors import FitError, InputError, Interrupted, RunError, UsageError, VgiError, nearest_file
 from vgi_cli.fitting.driver import how_it_ended
 from vgi_cli.fitting.fit_rows import Keep, More, fit_rows, in_memory, resume_rows, stages
 from vgi_cli.fitting.fitted import FittedTable, check_settings, load, used_names
@@ -49,24 +49,29 @@ from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import ENCODING, POSTERIOR, READING, REFITS, SAVING, TRAINING, TRYING, Reporter, Silent
+from vgi_cli.runs.comparison import Comparison, ComparisonInFolder, begun_with, compared, say_what_is_kept
 from vgi_cli.runs.elsewhere import RunElsewhere
 from vgi_cli.runs.files import REMEDIES
 from vgi_cli.runs.folder import (
     CARD,
+    Claim,
     RunFolder,
     beside,
     check_free,
     check_writable,
+    claim_compared,
     claim_or_beside,
     has_model,
     in_its_place,
+    is_compared,
     is_run,
     left_beside,
     set_aside,
+    vacant,
 )
 from vgi_cli.runs.lock import sole_writer
 from vgi_cli.runs.store import SCHEMA, RunStore
-from vgi_cli.settings.problems import Settings, origin
+from vgi_cli.settings.problems import Setting, Settings, origin
 from vgi_cli.settings.recipe import Recipe, as_settings
 from vgi_cli.table.base import Table
 from vgi_cli.table.columns import TableInFiles
@@ -75,6 +80,7 @@ IN_FILES = ("em", "vgi", "vbgi")
 """Methods that work on a table whose rows lie in files."""
 ANEW = "fit anew with another --out"
 """What to do where a fit cannot go on, because its table is not what it was."""
+NOWHERE = Comparison()
 READ, KNOWN = 0.4, 0.7
 """Shares of the reading after which the table is in memory, and its columns are known."""
 
@@ -85,9 +91,12 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
     Raises UsageError, InputError or RunError before anything is created, FitError when training fails, TimeUp where the
     time limit was over before there was a model, Interrupted after saving.
     """
-    out, settings = request.folder, request.settings
-    limit = limit_of(settings, request.started)
+    out = request.folder
+    limit = limit_of(request.settings, request.started)
     run = find_run(out) if request.resume else None
+    goes_on = _goes_on(request)
+    request = _begun_with(request, reporter) if goes_on else request
+    settings = request.settings
     if out is not None and not request.force and (aside := set_aside(out)):
         reporter.warn(f"{in_its_place(out, aside[0])}; it stays there, and this fit goes on")
     elif out is not None and run is not None and (aside := beside(out)):
@@ -104,9 +113,10 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
                 hint = f"{near.removesuffix('?')}, or {begin}" if near.startswith("did you mean") else begin
                 raise UsageError(f"--resume: there is no {out}", hint)
             raise UsageError(f"--resume: nothing was fitted in {out} yet", begin)
-        if request.resume:
+        if request.resume and not goes_on:
             reporter.say(f"nothing was fitted in {out} yet: the fit starts at the beginning")
         made: list[RunFolder] = []
+        folder = _Folder(request, reporter)
 
         @contextmanager
         def keep(manifest: Mapping[str, Any]) -> Iterator[RunStore]:
@@ -114,20 +124,97 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
                 made.append(RunFolder(Path(ranks.text("")), dict(manifest)))
                 yield RunElsewhere(manifest, made[0].path, ranks)
                 return
-            claimed = claim_or_beside(out, request.force)
-            if out is not None and claimed.path != out:
-                reporter.warn(f"another command has taken '{out}' meanwhile: this run is '{claimed.path}'")
-            with sole_writer(claimed.path), claimed.undone_if_empty():
+            with folder.writing:
+                claimed = folder.claim()
                 made.append(RunFolder(claimed.path, dict(manifest), claimed))
                 made[0].ranks = ranks
                 ranks.text(str(claimed.path))
                 with told(made[0], request.tensorboard):
                     yield made[0]
 
-        folder = Path().absolute() if out is None else out.absolute().parent
-        with _written(lambda: made[0].path if made else None):
-            _fit(request, keep, Work(reporter, limit, stop, request.started, folder, ranks=ranks), ceiling)
+        beside_it = Path().absolute() if out is None else out.absolute().parent
+        work = Work(reporter, limit, stop, request.started, beside_it, ranks=ranks)
+        with _written(lambda: folder.path), folder.told(), folder.writing:
+            _fit(request, keep, work, ceiling, folder.comparison(ranks))
         return made[0]
+
+
+class _Folder:
+    """The folder of a new run. It is claimed at the first score of a comparison of models, which is kept there; where
+    there is none, or another run is to be replaced, when training begins.
+
+    path     None: nothing is claimed yet
+    writing  within this context it is held for writing once it is claimed
+    """
+
+    def __init__(self, request: FitRequest, reporter: Reporter) -> None:
+        self.path: Path | None = None
+        self.writing = ExitStack()
+        self._request, self._reporter = request, reporter
+        self._claimed: Claim | None = None
+
+    def claim(self) -> Claim:
+        """Claim the folder, unless that was done."""
+        if self._claimed is None:
+            out, request = self._request.folder, self._request
+            goes_on = out is not None and _goes_on(request)
+            claimed = claim_compared(out) if out is not None and goes_on else claim_or_beside(out, request.force)
+            if out is not None and claimed.path != out:
+                self._reporter.warn(f"another command has taken '{out}' meanwhile: this run is '{claimed.path}'")
+            self.writing.enter_context(sole_writer(claimed.path))
+            self.writing.enter_context(claimed.undone_if_empty())
+            self._claimed, self.path = claimed, claimed.path
+        return self._claimed
+
+    def comparison(self, ranks: Ranks) -> Comparison:
+        """Where a comparison of models keeps its scores: one that goes on is claimed at once."""
+        out, request = self._request.folder, self._request
+        goes_on = _goes_on(request)
+        if ranks.rank or (request.force and out is not None and out.exists() and not vacant(out)):
+            return Comparison()
+        if goes_on:
+            self.claim()
+        said = {key: value for key, (value, _) in request.settings.items() if key != "time_limit"}
+        for key in ("data", "mask", "val"):
+            said |= {key: _absolute(said[key])} if said.get(key) is not None else {}
+        command = {"settings": said, "max_memory": request.max_memory}
+        return ComparisonInFolder(lambda: self.claim().path, command, self._reporter.warn, out if goes_on else None)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Errors in this context say what is kept of a comparison where no run was begun."""
+        try:
+            yield
+        except (VgiError, Interrupted) as error:
+            if self.path is not None and is_compared(self.path):
+                words = f"vgi fit --resume --out {shlex.quote(str(self.path))}{plugins.flags()}"
+                say_what_is_kept(error, self.path, words)
+            raise
+
+
+def _absolute(value: Any) -> Any:
+    """A path, or several, wherever the command is given again from; other values as they are."""
+    if isinstance(value, list | tuple):
+        return [_absolute(one) for one in value]
+    return absolute(value) if isinstance(value, str) else value
+
+
+def _goes_on(request: FitRequest) -> bool:
+    """Whether a comparison of models goes on that was stopped before a run was begun."""
+    return request.resume and request.folder is not None and is_compared(request.folder)
+
+
+def _begun_with(request: FitRequest, reporter: Reporter) -> FitRequest:
+    """The request to go on with a comparison: what it was begun with, and what is said now."""
+    path = request.folder
+    assert path is not None
+    before = begun_with(path)
+    kept = {key: Setting(value, f"the command of '{path}'") for key, value in before["settings"].items()}
+    if request.table is not None:
+        kept.pop("data", None)
+    reporter.say(f"models were compared in {path} before: the comparison goes on")
+    memory = before["max_memory"] if request.max_memory is None else request.max_memory
+    return replace(request, settings={**kept, **request.settings}, max_memory=memory)
 
 
 @contextmanager
@@ -138,11 +225,12 @@ def _written(place: Callable[[], Path | None]) -> Iterator[None]:
         yield
     except OSError as error:
         path = place()
-        if error.errno not in REMEDIES or path is None or not is_run(path):
+        if error.errno not in REMEDIES or path is None or not (is_run(path) or is_compared(path)):
             raise
         if error.filename is not None and not Path(error.filename).resolve().is_relative_to(path.resolve()):
             raise
         kept = "; the last good checkpoint is kept" if has_model(path) else ""
+        kept = "; what models scored so far is kept" if is_compared(path) and compared(path) else kept
         raise FitError(
             f"cannot write in '{path}': {error.strerror}{kept}",
             f"{REMEDIES[error.errno]}, then: vgi fit --resume --out {shlex.quote(str(path))}{plugins.flags()}",
@@ -158,7 +246,7 @@ def _ranks(request: FitRequest, run: RunFolder | None) -> AbstractContextManager
     if run is None:
         _check_plugins(settings, Silent())
         recipe = make_plan(settings, from_memory=from_memory)
-        check_free(request.folder, request.force)
+        _check_free(request)
     else:
         recipe = merge(run, settings)
     check_shared(recipe)
@@ -191,6 +279,14 @@ def dry_run(request: FitRequest, reporter: Reporter) -> DryRun:
     )
 
 
+def foreseen(request: FitRequest) -> Schema:
+    """What a fit of a table in memory will take its columns for. Raises what `fit` raises of settings and tables."""
+    assert request.table is not None
+    _check_plugins(request.settings, Silent())
+    recipe = _choose_encoding(make_plan(request.settings, from_memory=True))
+    return new_schema(request.table, recipe, Silent())
+
+
 def fit_in_memory(request: FitRequest, reporter: Reporter) -> FittedTable:
     """As `fit`, with no file written: the run is that of this process alone."""
     limit = limit_of(request.settings, request.started)
@@ -198,13 +294,19 @@ def fit_in_memory(request: FitRequest, reporter: Reporter) -> FittedTable:
         return load(_fit(request, in_memory, Work(reporter, limit, stop, request.started), ceiling), reporter)
 
 
-def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunStore:
-    """Refuse what cannot work, read the table, encode it and fit its rows."""
+def _check_free(request: FitRequest) -> None:
+    """Refuse an `--out` that exists, but for one in which a comparison goes on."""
+    if not _goes_on(request):
+        check_free(request.folder, request.force)
+
+
+def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling, comparison: Comparison = NOWHERE) -> RunStore:
+    """Refuse what cannot work, read the table, encode it and fit its rows; `comparison` keeps the scores of models."""
     settings, table = request.settings, request.table
     _check_plugins(settings, work.reporter)
     require_files(request.max_memory, table)
     recipe = make_plan(settings, from_memory=table is not None)
-    check_free(request.folder, request.force)
+    _check_free(request)
     if keep is not in_memory and work.ranks.rank == 0:
         check_writable(request.folder)
     set_threads(recipe.threads or 1)
@@ -218,13 +320,13 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunSt
         schema = new_schema(table, recipe, work.reporter)
         if recipe.holdout_cells is None or not schema.modelled:
             rows, held = _encode(recipe, table, schema, stage, work.reporter)
-    more = More()
+    more = More(comparison=comparison)
     if recipe.holdout_cells is not None and schema.modelled:
-        recipe, texts = first_fit(recipe, table, schema, partial(_in_memory, settings), work)
+        recipe, texts = first_fit(recipe, table, schema, partial(_in_memory, settings, more), work)
         schema = new_schema(table, recipe, Silent())
         with work.reporter.stage(ENCODING) as stage:
             rows, held = _encode(recipe, table, schema, stage, work.reporter)
-        more = More(texts)
+        more = more._replace(texts=texts)
     recipe = recipe.replace(
         data=tuple(absolute(path) for path in recipe.data),
         mask=None if recipe.mask is None else absolute(recipe.mask),
@@ -253,12 +355,12 @@ def _noting(keep: Keep, **entries: Any) -> Keep:
     return lambda manifest: keep({**manifest, **entries})
 
 
-def _in_memory(settings: Settings, recipe: Recipe, table: Table, work: Work) -> FittedTable:
+def _in_memory(settings: Settings, more: More, recipe: Recipe, table: Table, work: Work) -> FittedTable:
     """The fit of a table by a recipe that names the kinds of its columns; nothing is said of these."""
     schema = new_schema(table, recipe, Silent())
     with work.reporter.stage(ENCODING) as stage:
         rows, held = _encode(recipe, table, schema, stage, Silent())
-    return load(fit_rows(rows, recipe, held=held, said=settings, work=work).run, Silent())
+    return load(fit_rows(rows, recipe, held=held, said=settings, work=work, more=more).run, Silent())
 
 
 def _placing(recipe: Recipe, said: int | None, folder: Path | None) -> Placing:

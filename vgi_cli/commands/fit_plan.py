@@ -7,8 +7,8 @@ from pathlib import Path
 from vgi_cli.commands.dry_run import about
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.data import spread_rows
-from vgi_cli.fitting import contest
 from vgi_cli.fitting.choosing import choose_model, comparison_expected, layout_of
+from vgi_cli.fitting.contest import contest, scoring
 from vgi_cli.fitting.fit_rows import training_and_held
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.rows import Rows
@@ -17,6 +17,7 @@ from vgi_cli.machine.device import one_thread, resolve_device
 from vgi_cli.machine.memory import free_ram, in_words
 from vgi_cli.reporting import TRYING, Reporter
 from vgi_cli.runs.folder import next_free
+from vgi_cli.settings import components
 from vgi_cli.settings.recipe import Recipe
 
 
@@ -47,7 +48,7 @@ def fit_plan(
         ("model", found),
         ("rows", f"{len(table.used):,} of {rows.table.N:,}, {share:.1%} of their modelled cells missing"),
         *([("held out", f"{held.table.N:,} rows, which select the epoch")] if held is not None else []),
-        *([("compared too", _others(train, recipe, chosen, reporter))] if compared and recipe.compare else []),
+        *([("compared too", _others(train, chosen, request, reporter))] if compared and recipe.compare else []),
         ("refits", f"at most {refits}, for the uncertainty of the fit" if refits else "none"),
         ("device", f"{device if gpu else 'cpu'}, {chosen.threads or 1} thread{'s' * ((chosen.threads or 1) > 1)}"),
         *_costs(train, chosen, compared, reporter),
@@ -57,16 +58,16 @@ def fit_plan(
     return [*lines, where]
 
 
-def _others(train: Rows, recipe: Recipe, chosen: Recipe, reporter: Reporter) -> str:
+def _others(train: Rows, chosen: Recipe, request: FitRequest, reporter: Reporter) -> str:
     """The models that are compared beside, with the time that their fits to parts of the rows take, by trials."""
-    rows = train.at(spread_rows(train.table.N, contest.ROWS * (contest.FOLDS - 1) // contest.FOLDS))
+    rows = train.at(spread_rows(train.table.N, contest.ROWS * (scoring.FOLDS - 1) // scoring.FOLDS))
     words = []
     with reporter.stage(TRYING), one_thread():
-        for name in recipe.compare:
-            _, own = contest.compared(chosen, name, transformed=True)
+        for name in request.said("compare"):
+            own = components.for_compared(chosen, name, request.settings)
             found = tried(rows, own.replace(bootstrap="none"))
-            time = "time not known" if found.seconds is None else f"at most {about(contest.FOLDS * found.seconds)}"
-            words.append(f"{name} ({time} for {contest.FOLDS} fits)")
+            time = "time not known" if found.seconds is None else f"at most {about(scoring.FOLDS * found.seconds)}"
+            words.append(f"{name} ({time} for {scoring.FOLDS} fits)")
     return ", ".join(words)
 
 

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from vgi_cli.columns.numerals import Bools
 from vgi_cli.columns.schema import Schema
-from vgi_cli.commands.impute import Sampling, Watch
 from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.commands.samplers import parameter_uncertainty
+from vgi_cli.commands.sampling import Sampling, Watch
 from vgi_cli.encoding.encoder import RowKeys
 from vgi_cli.encoding.kinds import fixing
 from vgi_cli.errors import Interrupted, UsageError

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from vgi_cli.columns.blanks import read_blanks, take_back
 from vgi_cli.columns.numerals import Bools
-from vgi_cli.commands.impute import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.requests import SampleRequest
+from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.samplers import build_imputer
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.encoder import decode, unpool

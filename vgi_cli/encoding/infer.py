@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, get_args
 
 import numpy as np
@@ -35,7 +35,7 @@ from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
-from vgi_cli.encoding.skips import skips_among, thresholds_among, unasked_among
+from vgi_cli.encoding.skips import Skipped, skipped, skips_among, thresholds_among, unasked_among
 from vgi_cli.encoding.straight import torn
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.encoding.texts import looks_written, read_as_numbers
@@ -71,7 +71,7 @@ def infer_schema(
     bounds        limits of the fills by column (`all`: of every one, unless one is called that): see columns/bounds.py
     unbounded     columns (or `all`) without any limit: the same as `none` there
     encoding      transform `linear` standardises, `normal` also bends each column towards a normal distribution; spikes
-                  `split`: a value that piles up at an end of a column is a level of its own (columns/number.py),
+                  `split`: a value that piles up at an end of a column is a level of its own (columns/form.py),
                   `room`: it has room on the line of the others; relations `keep`: what fills keep to is looked for
                   (encoding/relations.py)
     rows          [N] which rows the statistics come from (range, scale, knots, spikes, repeats); None: all
@@ -91,61 +91,106 @@ def infer_schema(
     asked = asked_for(table.names, bounds or {}, unbounded)
     flags = {name: "--unbounded" if name in unbounded else "--bounds" for name, one in asked.items() if one.named}
     _check_flags(table, ids, exclude, kinds, flags)
-    said = {name: parse_kind(name, text) for name, text in kinds.items()}
-    columns: list[Column] = []
-    requests: dict[str, tuple[Role, Request]] = {}
-    refused: dict[str, InputError] = {}
+    columns = _Columns(table)
     for name in table.names:
-        role: Role = "data"
-        if name in table.index and name not in kinds and name not in ids:
-            role = "index"
-        if name in exclude:
-            role = "exclude"
-        if name in ids:
-            role = "id"
-        kind, detail = said.get(name, (None, None))
-        request = Request(kind, asked.get(name), encoding, rows, detail)
-        refuse_headers(table, name)
+        kind, detail = parse_kind(name, kinds[name]) if name in kinds else (None, None)
+        columns.add(
+            name, _role(table, name, ids, exclude, kinds), Request(kind, asked.get(name), encoding, rows, detail)
+        )
+    columns.refuse()
+    columns.encode_otherwise(transform, rows)
+    schema = Schema(tuple(columns.found), transform)
+    _check_modelled(table, schema, flags, rows is not None)
+    found = candidates(table, schema) if looked_for(table, schema) else []
+    skips = skipped(table, schema)
+    if encoding.relations == "keep":
+        schema = _keeping(table, schema, found, skips)
+    doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(redundant(found, schema), schema)]
+    return schema, _notes(table, schema, rows is not None, kinds) + doubts
+
+
+def _role(table: Table, name: str, ids: Sequence[str], exclude: Sequence[str], kinds: Collection[str]) -> Role:
+    """The role of a column of a table; `kinds`: the columns whose kind is named."""
+    if name in ids:
+        return "id"
+    if name in exclude:
+        return "exclude"
+    return "index" if name in table.index and name not in kinds else "data"
+
+
+@dataclass
+class _Columns:
+    """The columns of a table that were inferred so far.
+
+    found     what they are, in the order of the table
+    requests  by name their roles, and what they were inferred by
+    refused   by name why others cannot be used
+    """
+
+    table: Table
+    found: list[Column] = field(default_factory=list)
+    requests: dict[str, tuple[Role, Request]] = field(default_factory=dict)
+    refused: dict[str, InputError] = field(default_factory=dict)
+
+    def add(self, name: str, role: Role, request: Request) -> None:
+        """Infer the next column. InputError where the table's names are none; a column that cannot be used is kept for
+        `refuse`."""
+        refuse_headers(self.table, name)
+        self.requests[name] = role, request
         try:
-            column = infer_column(table.column(name), role, request)
+            self.found.append(self._inferred(name))
         except InputError as error:
-            refused[name] = error
-            continue
-        columns.append(replace(column, stored=table.stored(name)))
-        requests[name] = role, request
-    if refused:
-        _refuse(table, refused)
+            self.refused[name] = error
 
-    def anew(i: int, **changes: Any) -> None:
+    def refuse(self) -> None:
+        """InputError where some columns cannot be used."""
+        if self.refused:
+            _refuse(self.table, self.refused)
+
+    def encode_otherwise(self, transform: Transform, rows: Bools | None) -> None:
+        """Infer those columns again whose encoding by themselves does not suit the table: with piles as levels in too
+        many of them, and those that straight lines go through only as they are; `rows` [N]: those that statistics come
+        from."""
+        for i in _too_many_piles(self.table, self.found):
+            self._anew(i, spikes="room")
+        if transform != "none":
+            for i, logs in torn(self.table, self.found, rows, logs=transform != "normal"):
+                self._anew(i, transform="linear", logs=logs)
+
+    def _anew(self, i: int, **changes: Any) -> None:
         """Infer a column again, to be encoded otherwise."""
-        role, request = requests[columns[i].name]
-        request = request._replace(encoding=request.encoding._replace(**changes))
-        requests[columns[i].name] = role, request
-        columns[i] = replace(infer_column(table.column(columns[i].name), role, request), stored=columns[i].stored)
+        name = self.found[i].name
+        role, request = self.requests[name]
+        self.requests[name] = role, request._replace(encoding=request.encoding._replace(**changes))
+        self.found[i] = self._inferred(name)
 
-    for i in _too_many_piles(table, columns):
-        anew(i, spikes="room")
-    for i, logs in torn(table, columns, rows, logs=transform != "normal") if transform != "none" else ():
-        anew(i, transform="linear", logs=logs)
-    schema = Schema(tuple(columns), transform)
+    def _inferred(self, name: str) -> Column:
+        column = infer_column(self.table.column(name), *self.requests[name])
+        return replace(column, stored=self.table.stored(name))
+
+
+def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Sequence[Skipped]) -> Schema:
+    """The schema with what fills keep to, looked for in tables that are small enough; `found`: what may be computed
+    from other columns, `skips`: where columns have no cell."""
+    looked = looked_for(table, schema)
+    relations = relations_among(table, schema, found)
+    orders = orders_among(table, schema, relations) if looked else ()
+    kept = skips_among(table, schema, skips) if looked else ()
+    thresholds = thresholds_among(table, schema, kept) if looked else ()
+    schema = replace(schema, relations=relations, orders=orders, skips=kept, thresholds=thresholds)
+    return replace(schema, unasked=unasked_among(table, schema))
+
+
+def _check_modelled(table: Table, schema: Schema, flags: Mapping[str, str], some: bool) -> None:
+    """UsageError where limits (column -> flag) are those of a column that is not modelled, but for one that does not
+    vary in the rows that are fitted (`some`: not all); InputError where nothing can be modelled."""
     for name, flag in flags.items():
-        varies = rows is None or not isinstance(schema.columns[table.place(name)], Constant | Empty)
+        varies = not some or not isinstance(schema.columns[table.place(name)], Constant | Empty)
         if name not in schema.modelled and varies:
             message = f"{flag} {name}: the column is not modelled"
             raise UsageError(message, nearest(name, schema.modelled) if schema.modelled else None)
     if not schema.modelled and not schema.constants:
         _refuse_no_numbers(table, schema)
-    looked = looked_for(table, schema)
-    found: list[Redundant] = candidates(table, schema) if looked else []
-    if encoding.relations == "keep":
-        relations = relations_among(table, schema, found)
-        orders = orders_among(table, schema, relations) if looked else ()
-        skips = skips_among(table, schema) if looked else ()
-        thresholds = thresholds_among(table, schema, skips) if looked else ()
-        schema = replace(schema, relations=relations, orders=orders, skips=skips, thresholds=thresholds)
-        schema = replace(schema, unasked=unasked_among(table, schema))
-    doubts = [*suspects(table, schema, kinds), *redundant_notes(redundant(found, schema), schema)]
-    return schema, _notes(table, schema, rows is not None, kinds) + doubts
 
 
 def _check_flags(
@@ -247,7 +292,9 @@ def _level_note(column: Number) -> str:
     return f"{what}: filled with these values; `{kind_flag(column.name, 'integer')}` to allow those between"
 
 
-def _refuse_no_numbers(table: Table, schema: Schema) -> None:
+def _refuse_no_numbers(table: Table, schema: Schema) -> NoReturn:
+    """InputError: what the columns are, and what would make numbers of them."""
+
     def words(column: Column) -> str:
         if column.role != "data":
             return column.role

@@ -86,13 +86,14 @@ def skipped(table: Table, schema: Schema) -> list[Skipped]:
     return found
 
 
-def skips_among(table: Table, schema: Schema) -> tuple[Skip, ...]:
-    """Those that fills keep to: of columns whose levels are drawn one by one, and not by chance."""
+def skips_among(table: Table, schema: Schema, found: Sequence[Skipped]) -> tuple[Skip, ...]:
+    """Those of the skips that were `found` that fills keep to: of columns whose levels are drawn one by one, and not by
+    chance."""
     columns = {column.name: column for column in schema.encoded}
     pooled = {column.name for column in schema.encoded if column.pooled}
     choice = np.log(max(sum(map(max, (c.level_counts for c in schema.encoded))) * len(schema.encoded), 1))
     kept = []
-    for skip, _, _, nats in skipped(table, schema):
+    for skip, _, _, nats in found:
         sure = tuple(name for name, own in zip(skip.others, nats, strict=True) if own >= ENOUGH + choice)
         if sure and skip.name not in pooled:
             codes = codes_of(table, columns[skip.name])

@@ -41,7 +41,7 @@ from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.limits import limits_as_missing
 from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.series import series
-from vgi_cli.encoding.skips import skipped, thresholds_among
+from vgi_cli.encoding.skips import Skipped, skipped, thresholds_among
 from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, scales_of_words, spelled_alike
 from vgi_cli.encoding.texts import text_doubts, thousands
 from vgi_cli.encoding.totals import totals
@@ -83,8 +83,11 @@ MOST_CODES = 3
 """Distinct values at either end of a column that may be far from the others."""
 
 
-def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[str]:
-    """One line for each doubt. `said`: columns whose kind the user named."""
+def suspects(
+    table: Table, schema: Schema, said: Collection[str] = (), skips: Sequence[Skipped] | None = None
+) -> list[str]:
+    """One line for each doubt. `said`: columns whose kind the user named; `skips`: what `skipped` found in the table,
+    where that was asked."""
     unnamed = [column for column in schema.columns if column.role == "data" and column.name not in said]
     doubts = thousands(table, unnamed) + text_doubts(table, unnamed) + several_answers(table, unnamed)
     doubts += limits_as_missing(table, schema) + words_for_missing(table, schema)
@@ -93,7 +96,7 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
     scales = _scales(table, [column for column in unnamed if column.name not in ranked.coded])
     doubts += scales + scales_of_words(unnamed) + _unordered(table, unnamed)
     keys = _counters(table, schema, said) + _keys(table, schema, said) + _codes(table, schema, said)
-    keys += _dates(table, schema, said) + _inexact(table, schema)
+    keys += _dates(table, schema, said) + _inexact(schema)
     return (
         doubts
         + totals(table, schema)
@@ -103,7 +106,7 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         + _ticked(table, schema)
         + dummies(table, schema)
         + _scarce(table, schema)
-        + _skipped(table, schema)
+        + _skipped(table, schema, skipped(table, schema) if skips is None else skips)
         + _far_away(table, schema)
     )
 
@@ -267,7 +270,7 @@ def _calendar(values: Floats) -> str | None:
     return None
 
 
-def _inexact(table: Table, schema: Schema) -> list[str]:
+def _inexact(schema: Schema) -> list[str]:
     """Columns of whole numbers too large for float64."""
     lines = []
     for column in schema.encoded:
@@ -396,13 +399,12 @@ def negative_codes(values: Floats) -> list[_Far]:
     return found if away or often else []
 
 
-def _skipped(table: Table, schema: Schema) -> list[str]:
-    """Columns without a cell in all rows of a level of another column, or beyond a number of it, and with cells in most
-    other rows."""
+def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str]:
+    """Columns without a cell in all rows of a level of another column (`found`), or beyond a number of it, and with
+    cells in most other rows."""
     lines = []
     columns = {column.name: column for column in schema.encoded}
     kept = {(skip.name, skip.level) for skip in schema.skips}
-    found = skipped(table, schema)
     for skip, rows, unknown, _ in found:
         level = columns[skip.name].spell(np.array([float(skip.level)]), None)[0]
         against = ""

@@ -135,7 +135,9 @@ class Estimator:
         started = time.monotonic()
         with as_value_errors(self._defaults()):
             found = given(X, type(self).__name__)
-            self._fitted = fit_in_memory(self._fit_request(found, started), self._reporter())
+            request = self._fit_request(found, started)
+            self._foresee(request)
+            self._fitted = fit_in_memory(request, self._reporter())
         if isinstance(self._fitted.run, RunInMemory):
             self._fitted.run.forget("state")  # that of the optimiser: nothing goes on with this fit
         self.n_features_in_: int = len(found.names)
@@ -144,6 +146,9 @@ class Estimator:
             self.feature_names_in_: Names = np.asarray(found.names, object)
         self.manifest_: dict[str, Any] = self._fitted.run.manifest
         self._given, self._kind = found, found.emptied()
+
+    def _foresee(self, request: FitRequest) -> None:
+        """Refuse a fit with which nothing could be done that the estimator is for; of most there is none."""
 
     def _fit_request(self, found: Given, started: float) -> FitRequest:
         own = ("model", "method", "bounds", "unseen", "set", "time_limit", "device", "threads")

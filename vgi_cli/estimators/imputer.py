@@ -12,11 +12,13 @@ from typing import Any, Self
 import numpy as np
 
 from vgi_cli.columns.base import Empty
+from vgi_cli.commands.fit import foreseen
 from vgi_cli.commands.impute import filled
-from vgi_cli.commands.requests import ImputeRequest
+from vgi_cli.commands.requests import FitRequest, ImputeRequest
 from vgi_cli.encoding.encoder import RowKeys
 from vgi_cli.errors import InvalidInput, InvalidParameter, VgiWarning, nearest
 from vgi_cli.estimators.base import Estimator, Names, as_value_errors
+from vgi_cli.layout import Layout
 from vgi_cli.ranges import MOST_IMPUTATIONS
 from vgi_cli.settings.options import plain
 from vgi_cli.settings.problems import is_whole
@@ -133,6 +135,10 @@ class Imputer(Estimator):
         tags.transformer_tags = TransformerTags(preserves_dtype=["float64", "float32"])
         return tags
 
+    def _foresee(self, request: FitRequest) -> None:
+        if self.how == "mode":
+            _require_levels(foreseen(request).layout)
+
     def _check_how(self) -> None:
         if self.how not in HOW:
             raise InvalidParameter(f"how: expected {', '.join(HOW)}, got {self.how!r}", nearest(str(self.how), HOW))
@@ -158,8 +164,8 @@ class Imputer(Estimator):
         """The completed tables: m draws, or one of a point estimate of m draws."""
         fitted, reporter = self._fitted, self._reporter()
         started = time.monotonic()
-        if point == "mode" and not fitted.layout.discrete:
-            raise InvalidParameter("how='mode': every column holds numbers, which have no mode", "how='median'")
+        if point == "mode":
+            _require_levels(fitted.layout)
         keys = RowKeys(fitted.schema, by_content=True, counted=point is None)
         with as_value_errors(self._defaults()):
             asked = ImputeRequest(
@@ -183,6 +189,12 @@ class Imputer(Estimator):
         if library == "default":
             return some
         return as_library(some, library, list(self.get_feature_names_out()), index_of(found.source))
+
+
+def _require_levels(layout: Layout) -> None:
+    """InvalidParameter where no column has a mode."""
+    if not layout.discrete:
+        raise InvalidParameter("how='mode': every column holds numbers, which have no mode", "how='median'")
 
 
 def _columns(names: Sequence[str]) -> str:

@@ -214,6 +214,7 @@ _MEASURES = {
     "probability": "probability of a cell",
     "dequantised": "probability of a cell, as a density times the step to which it is rounded",
     "density": "density of a cell, data units",
+    "mixed": "density of a cell, data units, but where values pile up the probability",
     "density_per_second": "density of a cell, per second",
 }
 
@@ -235,13 +236,18 @@ def entering(schema: Schema) -> dict[str, list[str]]:
 
 def measures(columns: Sequence[ModelledColumn]) -> dict[str, list[str]]:
     """Which columns enter the log-likelihood by a probability and which by a density, by name: `probability` (levels),
-    `dequantised` (rounded numbers: a density times the step), `density` and, of dates and times that are not rounded,
-    `density_per_second`."""
+    `dequantised` (rounded numbers: a density times the step), `density`, `mixed` (a density, but where values pile up a
+    probability) and, of dates and times that are not rounded, `density_per_second`."""
     out: dict[str, list[str]] = {key: [] for key in _MEASURES}
     for column in columns:
-        key = "probability" if all(column.level_counts) else "dequantised" if column.noisy else "density"
-        if key == "density" and isinstance(column, Moment):
+        if all(column.level_counts):
+            key = "probability"
+        elif column.noisy and not column.unrounded:
+            key = "dequantised"
+        elif isinstance(column, Moment):
             key = "density_per_second"
+        else:
+            key = "mixed" if column.unrounded else "density"
         out[key].append(column.name)
     return {key: names for key, names in out.items() if names}
 
@@ -386,7 +392,7 @@ def conditional_lines(part: Mapping[str, Any]) -> list[str]:
         *_distance_table(part),
     ]
     if "left_out" in part:
-        names = ", ".join(part["left_out"])
+        names = _names(part["left_out"])
         lines += ["", f"Left out, as without a hole in the fit no conditional is trained: {names}."]
     if "ess" in part:
         ess = part["ess"]

@@ -1,17 +1,21 @@
-"""What a run keeps of how its imputing chains move: measured at the end of a fit, so that no command has to."""
+"""What a run keeps for its imputing chains: what they start from, and how they move, which is measured at the end of a
+fit so that no command has to."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from vgi_cli.data import TensorTable
 from vgi_cli.encoding.encoder import box
 from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.machine.work import OutOfTime, Work
+from vgi_cli.methods.base import Parts
 from vgi_cli.registry import names as registry
 from vgi_cli.samplers.base import Box, SamplerInput
 from vgi_cli.samplers.metropolis import joined
+from vgi_cli.samplers.starts import in_order
 
 FEWEST_STEPS = 200
 """After fewer steps of training nothing is kept: chains are measured where they impute."""
@@ -50,3 +54,20 @@ def _limits(train: Rows, dtype: torch.dtype) -> Box:
         return Box(-none, none)
     limits = box(train.source.schema)
     return Box(limits.low.to(dtype), limits.high.to(dtype))
+
+
+def chain_context(keys: Tensor, missing: Tensor, start: Tensor) -> Parts:
+    """What imputing chains need to know of the fitted rows: keys [N], holes [N, D], values to start from [Q, d]."""
+    return {"imputations": {"keys": keys, "missing": missing, "start": start}}
+
+
+def observed_quantiles(table: TensorTable, count: int = 512) -> Tensor:
+    """[count, d] float32: observed cells of each column, in order, at equally spaced ranks (0 where there are none)."""
+    columns = []
+    for dims in table.layout.slices:
+        cells = in_order(table.x[~table.missing[:, dims.start], dims])
+        if len(cells) == 0:
+            cells = table.x.new_zeros(1, cells.shape[1])
+        ranks = torch.linspace(0, len(cells) - 1, count, dtype=torch.float64).round().long()
+        columns.append(cells[ranks])
+    return torch.cat(columns, 1).to(torch.float32)

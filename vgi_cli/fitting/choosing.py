@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from vgi_cli.columns.wording import are, named
+from vgi_cli.columns.wording import are, first_names, named, some_of
 from vgi_cli.conditionals.families.location import within_combinations
 from vgi_cli.data import TensorTable, missing_together
 from vgi_cli.errors import UsageError, nearest
@@ -196,9 +196,8 @@ def found(table: TensorTable, reporter: Reporter) -> list[list[str]]:
         groups += [piece for some in cut for piece in within_combinations(some, table.layout) if len(piece) > 1]
     names = [[table.layout.columns[c] for c in group] for group in groups]
     if names:
-        reporter.say(
-            "columns with holes in the same rows are filled together: " + "; ".join(", ".join(group) for group in names)
-        )
+        words = some_of([first_names(group) for group in names])
+        reporter.say(f"columns with holes in the same rows are filled together: {words}")
     else:
         reporter.say("no two columns have their holes in exactly the same rows: each is filled on its own")
     return names

@@ -86,6 +86,33 @@ def how_it_ended(epochs: int | None, stopped_by: str | None) -> str:
 
 
 @dataclass
+class _Pace:
+    """The clock of a drive, monotonic seconds.
+
+    started     when it began
+    last_saved  when the last checkpoint had been saved
+    saving      how long that took
+    late        whether the method was told that the time is over
+    asked       whether it has asked for that since the last step
+    """
+
+    started: float
+    last_saved: float
+    saving: float = 0.0
+    late: bool = False
+    asked: bool = False
+
+    def due_to_save(self, now: float) -> bool:
+        """Whether another checkpoint is due."""
+        return due_to_save(now - self.last_saved, self.saving)
+
+    def ahead(self, step: float) -> float:
+        """The room that the next step needs after one of so many seconds: none where its method asks on the way."""
+        asked, self.asked = self.asked, False
+        return 0.0 if asked else step
+
+
+@dataclass
 class Drive:
     """One fit, kept in a run.
 
@@ -148,66 +175,20 @@ class Drive:
 
     def go(self) -> Outcome:
         """Run to the end. Raises Interrupted after saving, FitError when a number is no longer finite."""
-        started = last_saved = time.monotonic()
-        saving = 0.0
+        started = time.monotonic()
+        pace = _Pace(started, started)
         self._epoch_began = started if self.steps == 0 else None
         self.run.start_metrics()
-        outcome = "early_stopping" if self.exhausted else self._limit_reached(started, saving)
+        outcome = "early_stopping" if self.exhausted else self._limit_reached(started, pace.saving)
         outcome, _ = self._turn(outcome, False)
-        late = asked = False
         stages = self.reporter.stage(TRAINING, until=self.deadline)
-
         try:
             with self.stop.deferred(), stages as stage:
-
-                def stop_now() -> bool:
-                    nonlocal late, asked
-                    asked = True
-                    now = time.monotonic()
-                    self._tell(stage, started, now)
-                    late = late or self._limit_reached(now, saving) == "time_limit"
-                    return late or self.stop.signal is not None
-
-                steps = iter(()) if outcome else self.advance(self.state, stop_now)
-                begun = time.monotonic()
-                for event in steps:
-                    now = time.monotonic()
-                    if isinstance(event, PieceEnd):
-                        self._tell(stage, started, now)
-                        if self._signal is not None:
-                            break
-                        if due_to_save(now - last_saved, saving):
-                            self._checkpoint(now - started)
-                            last_saved = time.monotonic()
-                            saving = last_saved - now
-                        continue
-                    self.steps += 1
-                    ahead, asked = 0.0 if asked else now - begun, False  # who asks on the way needs no room ahead
-                    if isinstance(event, EpochEnd):
-                        self._log(event, now - started)
-                        if self.exhausted:
-                            outcome = "early_stopping"
-                    self._tell(stage, started, now)
-                    outcome = outcome or self._limit_reached(time.monotonic(), saving + ahead)
-                    due = due_to_save(now - last_saved, saving)
-                    outcome, due = self._turn(outcome, due)
-                    if self._signal is not None or outcome:
-                        break
-                    if due:
-                        before = time.monotonic()
-                        self._checkpoint(now - started)
-                        last_saved = time.monotonic()
-                        saving = last_saved - before
-                    begun = time.monotonic()
+                if outcome is None:
+                    outcome = self._take_steps(stage, pace)
                 outcome, _ = self._turn(outcome, False)
                 if outcome is None and self._signal is None:
-                    ended = "epochs" if self.state.epoch >= self.state.epochs else "converged"
-                    outcome = "time_limit" if late else ended
-                    unseen = self.state.epoch > self.validated
-                    if outcome == "converged" and self.validator is not None and unseen:
-                        scored = {"epoch": self.state.epoch, "step": self.steps, **self._scored(self.validator)}
-                        self._write(scored, time.monotonic() - started)
-                        outcome = None if self._signal is not None else outcome
+                    outcome = self._end_of_steps(pace)
                 self._checkpoint(time.monotonic() - started, outcome)
                 self._turn(outcome, False)
         except torch.linalg.LinAlgError:
@@ -223,6 +204,64 @@ class Drive:
             )
         assert outcome is not None
         return Outcome(outcome, self.state.epoch, self.steps)
+
+    def _take_steps(self, stage: Stage, pace: _Pace) -> str | None:
+        """Take steps, with checkpoints between them, until something ends the fit: what that is; None for a signal, and
+        where the method has no steps left."""
+
+        def stop_now() -> bool:
+            pace.asked = True
+            now = time.monotonic()
+            self._tell(stage, pace.started, now)
+            pace.late = pace.late or self._limit_reached(now, pace.saving) == "time_limit"
+            return pace.late or self.stop.signal is not None
+
+        outcome: str | None = None
+        steps = self.advance(self.state, stop_now)
+        begun = time.monotonic()
+        for event in steps:
+            now = time.monotonic()
+            if isinstance(event, PieceEnd):
+                self._tell(stage, pace.started, now)
+                if self._signal is not None:
+                    break
+                if pace.due_to_save(now):
+                    self._save(pace, now, now)
+                continue
+            self.steps += 1
+            ahead = pace.ahead(now - begun)
+            if isinstance(event, EpochEnd):
+                self._log(event, now - pace.started)
+                if self.exhausted:
+                    outcome = "early_stopping"
+            self._tell(stage, pace.started, now)
+            outcome = outcome or self._limit_reached(time.monotonic(), pace.saving + ahead)
+            outcome, due = self._turn(outcome, pace.due_to_save(now))
+            if self._signal is not None or outcome:
+                break
+            if due:
+                self._save(pace, now, time.monotonic())
+            begun = time.monotonic()
+        return outcome
+
+    def _save(self, pace: _Pace, now: float, since: float) -> None:
+        """Save a checkpoint of the moment `now`, which takes from `since` on."""
+        self._checkpoint(now - pace.started)
+        pace.last_saved = time.monotonic()
+        pace.saving = pace.last_saved - since
+
+    def _end_of_steps(self, pace: _Pace) -> str | None:
+        """How a fit ended whose method has no steps left; the last parameters of one that has converged are scored.
+        None where a signal came meanwhile."""
+        if pace.late:
+            return "time_limit"
+        if self.state.epoch >= self.state.epochs:
+            return "epochs"
+        if self.validator is not None and self.state.epoch > self.validated:
+            scored = {"epoch": self.state.epoch, "step": self.steps, **self._scored(self.validator)}
+            self._write(scored, time.monotonic() - pace.started)
+            return None if self._signal is not None else "converged"
+        return "converged"
 
     def _turn(self, outcome: str | None, due: bool) -> tuple[str | None, bool]:
         """How the fit ends here, if it does, and whether a checkpoint is due, agreed among all ranks: each has a clock

@@ -1,27 +1,21 @@
-"""A fit of encoded rows, from what is left open in its settings to the last bootstrap refit."""
+"""A fit of encoded rows: what is left open in its settings is decided, then it is carried out."""
 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import torch
-from torch import Tensor
 
-from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable
 from vgi_cli.encoding.missingness import never_together
-from vgi_cli.encoding.recode import NO_RECODERS, Recoder
-from vgi_cli.errors import InputError, Interrupted, RunError, UsageError
-from vgi_cli.evaluation.likelihood.estimate import places_of
-from vgi_cli.fitting import averaged, averaging, contest, pace, plateau, trees
-from vgi_cli.fitting.chains import measured_chains
+from vgi_cli.errors import InputError
+from vgi_cli.fitting import averaged, averaging, pace, plateau, trees
+from vgi_cli.fitting.carry_out import carry_out
 from vgi_cli.fitting.choosing import (
     choose_blocks,
     choose_model,
@@ -30,55 +24,36 @@ from vgi_cli.fitting.choosing import (
     comparison_wanted,
     model_line,
     model_size,
-    settled,
     settled_chains,
     size_is_open,
 )
-from vgi_cli.fitting.contest import League
-from vgi_cli.fitting.driver import PUBLISHED, Drive, Outcome, Validator, how_it_ended
-from vgi_cli.fitting.fitted import Fitted, build_model, check_numbers, fitted_of, used_names
-from vgi_cli.fitting.plan import DONE, stream
-from vgi_cli.fitting.plateau import Plateau
+from vgi_cli.fitting.contest import contest
+from vgi_cli.fitting.contest.candidates import by_em
+from vgi_cli.fitting.contest.contest import Won
+from vgi_cli.fitting.fitted import Fitted, fitted_of, used_names
+from vgi_cli.fitting.job import Job, start
 from vgi_cli.fitting.refits import (
-    NO_REFITS,
-    TRAINING_SHARE,
-    Fit,
     check_kinds,
-    of_draws,
-    refit,
     refit_count,
     settled_uncertainty,
-    split_bootstrap,
-    split_way,
 )
 from vgi_cli.fitting.rows import Rows, held_out, training_rows
-from vgi_cli.fitting.sharing import shared_by
-from vgi_cli.fitting.together import in_words, lost
-from vgi_cli.fitting.validation import make_validator
 from vgi_cli.layout import Layout
-from vgi_cli.machine.device import default_threads, resolve_device, set_threads
-from vgi_cli.machine.memory import memory_for_chains, say_where
+from vgi_cli.machine.device import resolve_device
 from vgi_cli.machine.work import TimeLimit, TimeUp, Work
-from vgi_cli.maths import products
-from vgi_cli.maths.compiled import unfused
-from vgi_cli.methods.base import Parts, Resources, State
-from vgi_cli.methods.em.em import EmState
-from vgi_cli.methods.loop import LoopState
-from vgi_cli.methods.optimisation import AscentConfig, ImputingConfig
-from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.models.base import built
+from vgi_cli.methods.base import Parts
 from vgi_cli.ranks import Ranks
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
-from vgi_cli.reporting import CONTEST, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter, Silent
-from vgi_cli.runs.manifest import HINT, new_manifest
-from vgi_cli.runs.store import CHAINS, RECIPE, SCHEMA, RunInMemory, RunStore
+from vgi_cli.reporting import CONTEST, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
+from vgi_cli.runs.comparison import Comparison
+from vgi_cli.runs.manifest import new_manifest
 from vgi_cli.runs.store import CONTEST as CONTEST_FILE
-from vgi_cli.samplers.starts import in_order
+from vgi_cli.runs.store import RECIPE, SCHEMA, RunInMemory, RunStore
 from vgi_cli.settings import components
 from vgi_cli.settings.gather import read_recipe
 from vgi_cli.settings.problems import Settings
-from vgi_cli.settings.recipe import ModelChoice, Recipe
+from vgi_cli.settings.recipe import Recipe
 
 Keep: TypeAlias = Callable[[Mapping[str, Any]], AbstractContextManager[RunStore]]
 """Begins a run, given the first values of its manifest; what a fit that fails has made is kept or undone by it."""
@@ -87,10 +62,12 @@ NOTHING_SAID: Settings = cast(Settings, MappingProxyType({}))
 
 
 class More(NamedTuple):
-    """Files that a run keeps from its first checkpoint on: texts by name, tensors by stem."""
+    """Files that a run keeps from its first checkpoint on: texts by name, tensors by stem; and where it keeps what
+    models score while they are compared."""
 
     texts: Mapping[str, str] = MappingProxyType({})
     parts: Parts = cast(Parts, MappingProxyType({}))
+    comparison: Comparison = Comparison()
 
 
 NOTHING_MORE = More()
@@ -131,54 +108,22 @@ def fit_rows(
     if rows.table.D == 0:
         return _nothing_to_fit(rows, recipe, said, keep, work)
     reporter = work.reporter
-    undecided = recipe.model.name == "auto"
-    recipe = choose_model(recipe, rows.table, said, reporter)
-    check_kinds(recipe, rows.table.layout)
-    trees.settled(recipe, rows.table)  # refuses at once what cannot be
-    won = None
-    require_time(work.limit, "once the table had been read")
-    if undecided and comparison_wanted(recipe, rows.table):
-        won = contest.hold(recipe, rows, held, said, _alone, work)
-        if won is None and comparison_expected(recipe, rows.table):
-            reporter.say(model_line(recipe, rows.table.layout))
+    recipe, won = _with_model(recipe, rows, held, said, work, more.comparison)
     if won is not None:
-        if won.recipe.method.name != recipe.method.name:
-            reporter.say(model_line(won.recipe, rows.table.layout))
-        recipe, rows, held = won.recipe, won.rows, won.held
-    elif recipe.compare:
-        few = "too few rows, or no time" if comparison_wanted(recipe, rows.table) else "no row has a hole beside a cell"
-        reporter.warn(f"--compare {' '.join(recipe.compare)}: nothing was compared: {few}")
-    recipe = _record_plugins(recipe.replace(compare=()), rows, reporter)
-    recipe, layout = choose_blocks(recipe, rows.table, reporter)
-    for key, why in recipe.model_settings.idle(layout, refit_count(recipe)).items():
-        reporter.say(f"model.{key}={getattr(recipe.model_settings, key)} has no effect: {why}")
-    device = work.ranks.device(resolve_device(recipe.device, "device"))
-    if device.type != "cpu" and not recipe.method.entry.traits.gpu:
-        if recipe.device != "auto":
-            reporter.say(f"method {recipe.method.name} computes on the CPU")
-        device = torch.device("cpu")
+        rows, held = won.rows, won.held
+    recipe, layout = _with_blocks(recipe, rows, reporter)
+    device = _device_of(recipe, work)
     train, held = training_and_held(recipe, rows.with_layout(layout), held)
     recipe.method.algorithm.check_table(train.table)
     _warn_of_pairs(train.table, reporter)
     _warn_of_new_rows(recipe, layout, reporter)
     reporter.plan(stages(recipe, train))
     require_time(work.limit, "before a model had been chosen")
-    size = model_size(recipe, train.table, work)
-    open_size = won is not None or recipe.model.settings.get("components") is None
-    recipe = components.in_full(trees.settled_dependence(recipe.with_model(**size), train.table))
-    recipe = trees.settled(recipe.replace(device=str(device)), train.table)
-    some = len(train.table.used)
-    recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
-    recipe = averaged.settled(recipe, train.table)
+    recipe = _with_size(recipe.replace(device=str(device)), train.table, said, work, compared=won is not None)
     schemas = won.schemas if won is not None else averaged.new_schemas(recipe, rows)
     if rows.source is not None:
         averaging.recoders(rows.source.schema, schemas)  # refuses at once what cannot be
-    asked, recipe = recipe.epochs, plateau.settled(settled_chains(recipe, train.table, said), train.table, said)
-    if recipe.epochs != asked and recipe.value("optim.schedule") != "plateau":
-        work.reporter.warn(
-            f"{len(train.table.used)} rows are too few to hold any out: {recipe.epochs} epochs are made, after which "
-            f"'{recipe.model.name}' may have learnt too little, or its rows by heart; `--model mixture` is for so few"
-        )
+    recipe = _with_epochs(recipe, train.table, said, reporter)
     recipe, planned, refits = pace.allowance(recipe, train, device, work.limit, said)
     recipe = _agreed(recipe, work.ranks)
     league = None if won is None else won.league
@@ -190,7 +135,76 @@ def fit_rows(
     job = replace(job, recipe=job.recipe.replace(epochs=state.epochs))
     with keep(_manifest(job, said, rows)) as run:
         run.save(more.parts, {}, {**_texts(job), **more.texts})
-        return carry_out(run, job, state)
+        return carry_out(run, job, state, _again)
+
+
+def _with_model(
+    recipe: Recipe, rows: Rows, held: Rows | None, said: Settings, work: Work, comparison: Comparison
+) -> tuple[Recipe, Won | None]:
+    """The recipe with a model and its method, and the comparison of models that chose it; None: there was none."""
+    reporter = work.reporter
+    undecided = recipe.model.name == "auto"
+    recipe = choose_model(recipe, rows.table, said, reporter)
+    check_kinds(recipe, rows.table.layout)
+    trees.settled(recipe, rows.table)  # refuses at once what cannot be
+    require_time(work.limit, "once the table had been read")
+    won = None
+    if undecided and comparison_wanted(recipe, rows.table):
+        won = contest.hold(recipe, rows, held, said, _alone, work, comparison)
+        if won is None and comparison_expected(recipe, rows.table):
+            reporter.say(model_line(recipe, rows.table.layout))
+    if won is not None:
+        if won.recipe.method.name != recipe.method.name:
+            reporter.say(model_line(won.recipe, rows.table.layout))
+        return won.recipe, won
+    if recipe.compare:
+        few = "too few rows, or no time" if comparison_wanted(recipe, rows.table) else "no row has a hole beside a cell"
+        reporter.warn(f"--compare {' '.join(recipe.compare)}: nothing was compared: {few}")
+    return recipe, None
+
+
+def _with_blocks(recipe: Recipe, rows: Rows, reporter: Reporter) -> tuple[Recipe, Layout]:
+    """The recipe with its plugins and the columns that are redrawn together, and the layout with these; says which
+    settings have no effect."""
+    recipe = _record_plugins(recipe.replace(compare=()), rows, reporter)
+    recipe, layout = choose_blocks(recipe, rows.table, reporter)
+    for key, why in recipe.model_settings.idle(layout, refit_count(recipe)).items():
+        reporter.say(f"model.{key}={getattr(recipe.model_settings, key)} has no effect: {why}")
+    return recipe, layout
+
+
+def _device_of(recipe: Recipe, work: Work) -> torch.device:
+    """The device of a fit: that of this process, where its method has a use for it."""
+    device = work.ranks.device(resolve_device(recipe.device, "device"))
+    if device.type == "cpu" or recipe.method.entry.traits.gpu:
+        return device
+    if recipe.device != "auto":
+        work.reporter.say(f"method {recipe.method.name} computes on the CPU")
+    return torch.device("cpu")
+
+
+def _with_size(recipe: Recipe, table: TensorTable, said: Settings, work: Work, *, compared: bool) -> Recipe:
+    """The recipe with the size of its model and what depends on that: trees, refits and averages. `compared`: whether
+    the model was chosen by comparison, with its size."""
+    is_open = compared or recipe.model.settings.get("components") is None
+    size = model_size(recipe, table, work)
+    recipe = components.in_full(trees.settled_dependence(recipe.with_model(**size), table))
+    recipe = trees.settled(recipe, table)
+    stated = "model.components" in said and not (compared and by_em(recipe))  # it is of a compared one
+    is_chosen = is_open and not stated
+    return averaged.settled(settled_uncertainty(recipe, table.layout, len(table.used), chosen=is_chosen), table)
+
+
+def _with_epochs(recipe: Recipe, table: TensorTable, said: Settings, reporter: Reporter) -> Recipe:
+    """The recipe with its chains and its number of epochs."""
+    asked = recipe.epochs
+    recipe = plateau.settled(settled_chains(recipe, table, said), table, said)
+    if recipe.epochs != asked and recipe.value("optim.schedule") != "plateau":
+        reporter.warn(
+            f"{len(table.used)} rows are too few to hold any out: {recipe.epochs} epochs are made, after which "
+            f"'{recipe.model.name}' may have learnt too little, or its rows by heart; `--model mixture` is for so few"
+        )
+    return recipe
 
 
 def _warn_of_new_rows(recipe: Recipe, layout: Layout, reporter: Reporter) -> None:
@@ -222,6 +236,11 @@ def _alone(rows: Rows, recipe: Recipe, work: Work) -> Fitted:
     return fit_rows(rows, recipe, work=work)
 
 
+def _again(rows: Rows, recipe: Recipe, work: Work) -> Fitted:
+    """A fit that is a refit of another one."""
+    return fit_rows(rows, recipe, work=work, chains=False)
+
+
 def resume_rows(
     rows: Rows, recipe: Recipe, again: Callable[[], AbstractContextManager[RunStore]], held: Rows | None, work: Work
 ) -> Fitted:
@@ -233,7 +252,7 @@ def resume_rows(
     job, state = start(Job(recipe, train, held, device, work))
     with again() as run:
         job = replace(job, schemas=averaged.kept_schemas(recipe, run))
-        return carry_out(run, job, state, resumed=run.fitted)
+        return carry_out(run, job, state, _again, resumed=run.fitted)
 
 
 def _agreed(recipe: Recipe, ranks: Ranks) -> Recipe:
@@ -242,31 +261,6 @@ def _agreed(recipe: Recipe, ranks: Ranks) -> Recipe:
         return recipe
     text = ranks.text(recipe.text())
     return read_recipe(text, RECIPE).replace(device=recipe.device) if ranks.rank else recipe
-
-
-@dataclass(frozen=True)
-class Job:
-    """A fit whose every decision is made; `planned`: epochs that it would have without its time limit, where that has
-    room for fewer; `league`: how its model was chosen, where models were compared; `schemas`: by transform those of
-    the models that it averages over; `chains`: whether imputing chains are measured; `refits`: whether the time limit
-    leaves time for refits."""
-
-    recipe: Recipe
-    train: Rows
-    held: Rows | None
-    device: torch.device
-    work: Work
-    planned: int | None = None
-    league: League | None = None
-    schemas: Mapping[str, Schema] = field(default_factory=dict)
-    chains: bool = True
-    refits: bool = True
-
-    @property
-    def recoders(self) -> Mapping[str, Recoder]:
-        """By transform the maps to the rows of the models that it averages over."""
-        source = self.train.source
-        return NO_RECODERS if source is None else averaging.recoders(source.schema, self.schemas)
 
 
 def stages(recipe: Recipe, train: Rows | None) -> list[str]:
@@ -385,308 +379,3 @@ def _nothing_to_fit(rows: Rows, recipe: Recipe, said: Settings, keep: Keep, work
         run.save({"model": {}}, {"status": "finished", "stopped_by": "converged", "epochs": 0, "epochs_planned": 0})
         run.publish()
         return fitted_of(run, recipe, rows.table.layout)
-
-
-def start(job: Job) -> tuple[Job, State]:
-    """The state before the first step, and the job with what that state took where settings were open; deterministic
-    given the recipe and the rows."""
-    recipe, work = job.recipe, job.work
-    method: Any = recipe.method.algorithm
-    wanted = recipe.method_settings
-    if isinstance(wanted, AscentConfig) and wanted.optim.products == "bfloat16":
-        _check_products(job.device)
-    dtype = getattr(torch, recipe.method.entry.traits.precision)
-    table = job.train.table.to(dtype=dtype, device=job.device)
-    config = recipe.model_settings.settled(table.layout)
-    recipe = recipe.replace(model=ModelChoice(recipe.model.name, config.model_dump(mode="json")))
-    model = built(recipe.model.family, config, table.layout)
-    model = model.to(dtype=dtype, device=job.device)
-    threads = recipe.threads or default_threads(work_of_step(model, min(table.N, 512)))
-    set_threads(threads)
-    if recipe.threads is None:
-        work.reporter.detail(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
-    if (line := unfused(job.device)) is not None:
-        work.reporter.say(line)
-    recipe = recipe.replace(threads=threads)
-    inputs = (model, table, recipe.method_settings, stream(recipe.seed, "fit"))
-    state: Any
-    if "imputations" in recipe.method.entry.provides:
-        room = memory_for_chains(job.device, work.folder, work.memory, work.ranks.beside)
-        resources = Resources(room, recipe.compile if work.ranks.alone else "off", work.reporter.warn)
-        state = method.init(*inputs, resources)
-        say_where(state.chains, work.folder, work.reporter)
-    else:
-        state = method.init(*inputs)
-    if table.weight is not None and not isinstance(state, LoopState | EmState):
-        raise UsageError(
-            f"--weight: method {recipe.method.name} cannot weigh rows", "leave it out, or take another --method"
-        )
-    if isinstance(state, LoopState | EmState):
-        state.divide(work.ranks)
-    if isinstance(state, LoopState):
-        own = job.train if work.ranks.alone else job.train.at(torch.arange(state.share.start, state.share.stop))
-        state.respread = own.respread(recipe.seed)
-        weight = table.relative_weight
-        state.row_weight = None if weight is None else weight.to(state.chains.x)
-    elif isinstance(wanted, AscentConfig) and wanted.optim.products != "float32":
-        message = f"optim.products: method {recipe.method.name} cannot round the factors of products"
-        raise UsageError(message, "leave it out")
-    elif isinstance(wanted, AscentConfig) and wanted.optim.schedule == "plateau":
-        raise UsageError(
-            f"method {recipe.method.name} cannot follow optim.schedule=plateau: its state is not one of the loop that "
-            "lets rows enter later",
-            "say --set optim.schedule=cosine; a method of your own can say so by piloted = False in its Config",
-        )
-    if state.compiled is not None:
-        work.reporter.detail(f"compile: {state.compiled}")
-    elif recipe.compile == "on":
-        work.reporter.say(f"--compile on: method {recipe.method.name} has no step to compile")
-    return replace(job, recipe=settled(recipe, state)), cast(State, state)
-
-
-def _check_products(device: torch.device) -> None:
-    """UsageError where no products of bfloat16 numbers are to be had."""
-    if device.type != "cpu":
-        raise UsageError(f"optim.products=bfloat16 is for the CPU, and this fit is on {device}", "leave it out")
-    if not products.available():
-        raise UsageError("optim.products=bfloat16: this processor does not multiply bfloat16 numbers", "leave it out")
-
-
-def work_of_step(model: torch.nn.Module, rows: int) -> float:
-    """Multiplications of one step on so many flattened rows, roughly: forward and backward of the model."""
-    return 3.0 * sum(p.numel() for p in model.parameters()) * rows
-
-
-def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> Fitted:
-    """Train, refit for the bootstrap and keep the end of it; `resumed`: go on from the run's checkpoint.
-
-    TimeUp where the time limit is over before the first epoch has ended: a new run in which steps were taken can be
-    resumed, one without is removed.
-    """
-    recipe, work = job.recipe, job.work
-    drive = Drive(
-        advance=recipe.method.algorithm.run,
-        state=state,
-        run=run,
-        table=job.train.table,
-        reporter=work.reporter,
-        stop=work.stop,
-        ranks=work.ranks,
-        deadline=work.limit.until(TRAINING_SHARE) if job.refits and refit_count(recipe) > 0 else work.limit.end,
-        stop_after=recipe.stop_after,
-        validator=_validator(job, state),
-        plateau=_plateau(job, state),
-        patience=recipe.patience,
-        constant=_chain_context(job, state),
-        resume_with="" if run.address is None else f"vgi fit --resume --out {run.name}{plugins.flags()}",
-    )
-    if (ranks := shared_by(run.manifest, work.ranks.world, resumed=resumed)) != [1]:
-        run.manifest["ranks"] = ranks
-    before = run.manifest["stopped_by"]
-    if "chosen" not in run.manifest:  # older versions did not note it
-        run.manifest["chosen"] = chosen(recipe, run.manifest.get("requested", {}))
-    if resumed:
-        parts = run.parts()
-        parts["model"], _ = split_bootstrap(parts["model"])
-        for stem in PUBLISHED:
-            check_numbers(parts.get(stem, {}), run.name)
-        in_training = {k: v for k, v in parts.get("state", {}).items() if k.removeprefix("good/").startswith("theta/")}
-        check_numbers(in_training, run.name)
-        try:
-            drive.restore(parts, run.manifest["progress"])
-        except (RuntimeError, ValueError, LookupError, TypeError) as error:  # tensors of other names, shapes or types
-            if "memory" in str(error):
-                raise
-            why = str(error).splitlines()[-1].strip()
-            raise RunError(f"run '{run.name}' is damaged: its state does not fit its recipe ({why})", HINT) from None
-        work.ranks.any(False)  # all have read the run: from here on rank 0 writes
-    over = state.epoch >= state.epochs or (isinstance(state, EmState) and state.converged) or drive.exhausted
-    if before == "stop_after":
-        over = over or drive.steps >= (recipe.stop_after or math.inf)
-    if before in DONE and over:  # no step is left: what was kept of the refits stays
-        outcome = Outcome(before, state.epoch, drive.steps)
-    else:
-        outcome = drive.go()
-    if drive.plateau is not None and drive.plateau.satisfied:
-        job = replace(job, planned=None)  # the held-out rows decided how many, with the limit or without
-    if outcome.stopped_by == "epochs" and job.planned is not None:
-        outcome = outcome._replace(stopped_by="time_limit")  # it decided how many
-    if outcome.stopped_by == "time_limit" and outcome.epochs == 0:
-        _refuse_unfitted(job, outcome, drive, resumed)
-    run.publish()
-    return _finish(run, job, outcome, drive)
-
-
-def _refuse_unfitted(job: Job, outcome: Outcome, drive: Drive, resumed: bool) -> NoReturn:
-    """TimeUp for a fit without a whole epoch: no model that anybody should use."""
-    what = f"{job.work.limit.words()} was over before the first epoch had ended"
-    run = drive.run
-    if not resumed and (outcome.steps == 0 or run.replaces or run.address is None):
-        run.withdraw()
-        raise TimeUp(f"stopped before a model was fitted: {what}; nothing was kept", "give it more time, or fewer rows")
-    run.publish()
-    raise TimeUp(
-        f"stopped before a model was fitted: {what}; its steps are saved in {run.name}",
-        f"give it more time: {drive.resume_with} --time-limit T",
-    )
-
-
-def _validator(job: Job, state: State) -> Validator | None:
-    if job.held is None:
-        return None
-    dtype = next(state.model.parameters()).dtype
-    train, held = (rows.table.to(dtype=dtype, device=job.device) for rows in (job.train, job.held))
-    places = places_of(state.model, held.rounding)
-    volume = job.held.log_volume(() if places is None else places.rounding.dims)
-    held = held._replace(rounding=None if places is None else places.rounding)
-    return make_validator(job.recipe, train, job.held._replace(table=held), volume, state.epochs)
-
-
-def _plateau(job: Job, state: State) -> Plateau | None:
-    if not isinstance(state, LoopState) or state.schedule != "plateau":
-        return None
-    table = job.train.table.to(dtype=next(state.model.parameters()).dtype, device=job.device)
-    return Plateau(job.recipe, job.train, table, state, job.work.ranks)
-
-
-def _chain_context(job: Job, state: Any) -> Parts:
-    """What every checkpoint carries along for chains."""
-    if "imputations" not in job.recipe.method.entry.provides:
-        return {}
-    table = job.train.table
-    holes = state.holes.to(table.missing.device)  # those of latents, which come after the data, too
-    return chain_context(job.train.keys, holes, observed_quantiles(table))
-
-
-def chain_context(keys: Tensor, missing: Tensor, start: Tensor) -> Parts:
-    """What imputing chains need to know of the fitted rows: keys [N], holes [N, D], values to start from [Q, d]."""
-    return {"imputations": {"keys": keys, "missing": missing, "start": start}}
-
-
-def observed_quantiles(table: TensorTable, count: int = 512) -> Tensor:
-    """[count, d] float32: observed cells of each column, in order, at equally spaced ranks (0 where there are none)."""
-    columns = []
-    for dims in table.layout.slices:
-        cells = in_order(table.x[~table.missing[:, dims.start], dims])
-        if len(cells) == 0:
-            cells = table.x.new_zeros(1, cells.shape[1])
-        ranks = torch.linspace(0, len(cells) - 1, count, dtype=torch.float64).round().long()
-        columns.append(cells[ranks])
-    return torch.cat(columns, 1).to(torch.float32)
-
-
-def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
-    """Bootstrap refits, the final recipe and the final manifest."""
-    recipe, work, limit = job.recipe.replace(time_limit=None), job.work, job.work.limit
-    held = run.tensors("model")
-    tensors, kept = split_bootstrap(held)
-    refits = NO_REFITS
-    if outcome.stopped_by == "time_limit":
-        recipe = recipe.replace(stop_after=outcome.steps)
-        limit.cut.append(TRAINING)
-    model = build_model(recipe, job.train.table.layout, tensors, run.name)
-    for line in model.remarks(job.train.table.layout):
-        work.reporter.detail(line)
-    grown: dict[str, Tensor] = {}
-    try:
-        parameters = {"model": tensors, "conditionals": run.tensors("conditionals")}
-
-        def keep(made: dict[str, Tensor]) -> None:
-            run.save({"model": {**tensors, **made}}, {})
-
-        early = drive.plateau is not None and drive.plateau.satisfied and work.ranks.alone
-        anew = partial(_anew, job, recipe) if early else None
-        fit = Fit(model, job.train.table, drive.state, parameters, kept, keep, anew, job.recoders, split_way(held))
-        refits = refit(recipe, fit, work)
-        if refits.tensors and not work.ranks.rank and trees.wanted(recipe, job.train.table):
-            grown = _trees(job, recipe, refits.tensors)
-    except Interrupted as error:
-        done = f"{error.message} in the {_phase(recipe)}; the fit is saved in {run.name}"
-        raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
-    if work.ranks.rank:  # the rest is up to rank 0
-        return fitted_of(run, recipe, job.train.table.layout)
-    made = len({name.split("/")[1] for name in refits.tensors})
-    if {REFITS, POSTERIOR} & set(limit.cut) or recipe.bootstrap == "auto":
-        recipe = recipe.replace(bootstrap=made or "none")
-    if TREES in limit.cut:
-        recipe = recipe.replace(trees="none")
-    entries: dict[str, Any] = {
-        "stopped_by": outcome.stopped_by,
-        "bootstrap": made,
-        "bootstrap_by": refits.by,
-        "bootstrap_unsettled": refits.unsettled,
-        "bootstrap_work": refits.work,
-        "plugins": recipe.plugins,
-        "timings": {"training_seconds": run.manifest["progress"]["seconds"], "command_seconds": work.seconds},
-    }
-    planned = {} if job.planned is None else {"epochs_without": job.planned}
-    entries["time_limit"] = {**(limit.record() or {}), **planned} if limit else {}
-    with work.reporter.stage(SAVING):
-        run.save({"model": {**tensors, **refits.tensors, **grown}}, entries, {RECIPE: recipe.text()})
-    work.reporter.say(how_it_ended(outcome.epochs, outcome.stopped_by))
-    if outcome.epochs == 0:
-        work.reporter.warn("stopped before training had done one epoch: do not use this run")
-    if drive.validator is not None:
-        work.reporter.say(_selection(drive, drive.validator))
-    if job.chains and outcome.epochs and isinstance(recipe.method_settings, AscentConfig):
-        without = lost(model, job.train.table, _fills(recipe, drive.state))
-        if without is not None:
-            work.reporter.warn(in_words(without, job.train.table.layout.label, recipe.model.name))
-    warning = recipe.method.algorithm.warning
-    found = None if warning is None else warning(drive.state, run.last_metrics())
-    if found is not None:
-        work.reporter.warn(found)
-    fitted = fitted_of(run, recipe, job.train.table.layout)
-    measured = {CHAINS: measured_chains(fitted, job.train, outcome.steps, work)} if job.chains else {}
-    run.save(measured, {"status": "finished"})
-    return fitted
-
-
-def _fills(recipe: Recipe, state: State) -> Callable[[Tensor], Tensor] | None:
-    """How rows are filled by the first of their chains, where a fit has these, all of them in this process."""
-    imputing = isinstance(recipe.method_settings, ImputingConfig | VgiConfig)
-    if not imputing or not isinstance(state, LoopState) or not state.ranks.alone:
-        return None
-    chains = state.chains
-
-    def fills(rows: Tensor) -> Tensor:
-        return chains.completed(0, rows.to(chains.x.device)).to("cpu", torch.float64)
-
-    return fills
-
-
-def _anew(job: Job, recipe: Recipe, weight: Tensor, random: torch.Generator) -> dict[str, Tensor]:
-    """The parameters of the model of a recipe, fitted anew to rows with weights [N], as the fit was; `random` gives its
-    seed."""
-    seed = int(torch.randint(1 << 31, (), generator=random))
-    own = recipe.replace(seed=seed, bootstrap="none", trees="none", average="none", val=None)
-    own = own.with_table(weight=None)
-    try:
-        rows, work = job.train.weighted(weight), replace(job.work, reporter=Silent())
-        fitted = fit_rows(rows, own, work=work, chains=False)  # of which the parameters are taken, and nothing else
-    except Interrupted as error:
-        raise Interrupted(f"stopped{error.message[error.message.rindex(' by ') :]}", error.exit_code) from None
-    return {name: value.detach().cpu().clone() for name, value in fitted.model.state_dict().items()}
-
-
-def _phase(recipe: Recipe) -> str:
-    return "posterior draws" if recipe.uncertainty == "posterior" else "bootstrap refits"
-
-
-def _trees(job: Job, recipe: Recipe, refits: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The trees of the refits, under their names in the run."""
-    table = job.train.table
-    _, parameters = split_bootstrap(refits)
-    drawn = of_draws(recipe) if recipe.uncertainty == "posterior" else recipe
-    own = averaging.recipes(drawn, range(len(parameters)))
-    models = [build_model(one, table.layout, tensors, "") for one, tensors in zip(own, parameters, strict=True)]
-    return trees.named(trees.learnt(recipe, models, table, range(len(models)), job.work, job.recoders))
-
-
-def _selection(drive: Drive, validator: Validator) -> str:
-    """What the held-out rows said."""
-    if drive.validated == 0:
-        return f"the held-out rows were not looked at: the next time would have been epoch {validator.every}"
-    if drive.best_epoch == 0:
-        return "the held-out rows have no likelihood under the model at any epoch: nothing was selected by them"
-    return f"kept: epoch {drive.best_epoch}, held-out {validator.words.format(drive.best_score)}"

@@ -12,7 +12,7 @@ from vgi_cli.machine.device import resolve_device
 from vgi_cli.maths.noise import hash64
 from vgi_cli.reporting import POSTERIOR, REFITS, TREES
 from vgi_cli.runs.files import COMMITTED, PREVIOUS
-from vgi_cli.runs.folder import RunFolder, vacant
+from vgi_cli.runs.folder import RunFolder, is_compared, vacant
 from vgi_cli.runs.manifest import MANIFEST
 from vgi_cli.runs.store import ANEW
 from vgi_cli.settings import components
@@ -36,7 +36,7 @@ def make_plan(settings: Settings, from_memory: bool = False, resumed: bool = Fal
         require_data(settings)
     raise_problems(components.check(recipe, settings, resumed))
     resolve_device(recipe.device, origin(settings, "device", "--device"))
-    return recipe
+    return components.without_compared(recipe)
 
 
 def stream(seed: int, purpose: str) -> torch.Generator:
@@ -55,7 +55,7 @@ def find_run(out: Path | None) -> RunFolder | None:
     """The run to continue; None where nothing was fitted there yet. UsageError without `--out`."""
     if out is None:
         raise UsageError("--resume needs the run to continue", "say --out RUN")
-    if not out.exists() or (out.is_dir() and vacant(out)):
+    if not out.exists() or (out.is_dir() and (vacant(out) or is_compared(out))):
         return None
     if out.is_dir() and not any((out / name).exists() for name in (MANIFEST, COMMITTED, PREVIOUS)):
         raise UsageError(f"--resume: '{out}' is not a run: it has no {MANIFEST}", "say --out RUN")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import Column, ModelledColumn
-from vgi_cli.columns.number import bound_lines
+from vgi_cli.columns.limits import bound_lines
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import Alarm, are, named
 from vgi_cli.data import TensorTable, split_rows
@@ -68,6 +68,12 @@ class Rows(NamedTuple):
         """Rows that come encoded, keyed by their numbers."""
         numbers = torch.arange(table.N)
         return cls(table, numbers, numbers)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the table that they were encoded from; there is one."""
+        assert self.source is not None
+        return self.source.schema
 
     def at(self, index: Tensor) -> Rows:
         """Some of the rows."""

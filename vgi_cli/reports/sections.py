@@ -15,6 +15,8 @@ from vgi_cli.reports.verdicts import NOMINAL, worst_first
 SHOWN = 12
 """Columns that are shown; the rest is a click away."""
 TRACED = 6
+LISTED = 6
+"""Names in a line of text at most."""
 BARS = 20
 """Columns of a bar chart at most."""
 TIPPING = (
@@ -289,9 +291,9 @@ def _missingness(drawer: _Drawer) -> Part:
     return Part(drawer.verdicts("missingness"), figures=figures, grids=grids, more=more)
 
 
-def _list(names: Sequence[str], most: int = 6) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:LISTED])
+    return f"{shown} and {len(names) - LISTED} more" if len(names) > LISTED else shown
 
 
 def _columns(drawer: _Drawer) -> Part:

@@ -18,11 +18,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from vgi_cli.durable import sync_folder
 from vgi_cli.errors import UsageError
 
 PENDING = ".checkpoint.tmp"
 COMMITTED = ".checkpoint"
 PREVIOUS = ".previous"
+COMPARISON = ".comparison"
+"""Folder of what was scored while models are compared, before a run has a model."""
+COMMAND = "command.json"
+"""In that folder: what the comparison was begun with."""
 LAST = "manifest.json"
 ROOM = "make room"
 REMEDIES = {
@@ -33,15 +38,6 @@ REMEDIES = {
     errno.EROFS: "make the disk writable again",
 }
 """What to do where the system refuses to write a file, by its errors that speak of the disk."""
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames inside a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def barrier(folder: Path) -> tuple[Path, str] | None:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.runs.files import (
+    COMMAND,
     COMMITTED,
+    COMPARISON,
     PENDING,
     PREVIOUS,
     barrier,
@@ -57,6 +59,7 @@ class Claim:
 
     def __init__(self, path: Path, replaced: Path | None, created: bool, older: Sequence[Path] = ()) -> None:
         self.path = path
+        self._compared = (path / COMPARISON).exists()  # a comparison that was stopped goes on
         self._older = older
         self._replaced = replaced
         self._created = created
@@ -83,11 +86,19 @@ class Claim:
             if has_model(self.path):
                 self.commit()
             elif getattr(error, "exit_code", 1) == 2 or self._replaced is not None:
+                if not self._compared:
+                    shutil.rmtree(self.path / COMPARISON, ignore_errors=True)
                 self.rollback()
             raise
 
     def rollback(self) -> None:
-        """The fit was refused after all: remove the folder, put the replaced one back."""
+        """The fit was refused after all: remove the folder, put the replaced one back. What was scored while models
+        were compared stays where nothing was replaced."""
+        if self._replaced is None and (self.path / COMPARISON).exists():
+            for entry in self.path.iterdir():
+                if entry.name != COMPARISON:
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            return
         shutil.rmtree(self.path, ignore_errors=True)
         if self._replaced is not None:
             os.rename(self._replaced, self.path)
@@ -99,8 +110,8 @@ class Claim:
 def vacant(path: Path) -> bool:
     """Whether a folder is empty, or holds no more than what a fit leaves that was killed before its first checkpoint:
     nothing was fitted there yet, and nothing in it is the user's own."""
-    return all(
-        entry.is_dir() if entry.name == PENDING else entry.name.startswith(LOCK) and entry.is_file()
+    return not is_compared(path) and all(
+        entry.is_dir() if entry.name in (PENDING, COMPARISON) else entry.name.startswith(LOCK) and entry.is_file()
         for entry in path.iterdir()
     )
 
@@ -108,6 +119,11 @@ def vacant(path: Path) -> bool:
 def is_run(path: Path) -> bool:
     """Whether a run has been begun in a folder."""
     return (path / MANIFEST).exists() or (path / COMMITTED).exists()
+
+
+def is_compared(path: Path) -> bool:
+    """Whether models were compared in a folder and the fit was stopped before a run was begun."""
+    return (path / COMPARISON / COMMAND).is_file() and not is_run(path)
 
 
 def has_model(path: Path) -> bool:
@@ -163,7 +179,7 @@ def check_free(out: Path | None, force: bool, *, resumes: bool = True) -> None:
         raise UsageError(f"--out: '{out}' exists and is a file", "give the name of a new folder")
     if vacant(out):
         return
-    run = is_run(out)
+    run = is_run(out) or is_compared(out)
     if not force and not run:
         raise UsageError(f"--out: '{out}' exists and is not a run", "choose a new name")
     if not force:
@@ -198,13 +214,17 @@ def next_free(parent: Path) -> Path:
     return next(path for path in (parent / f"run{number}" for number in itertools.count(1)) if not path.exists())
 
 
-def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> Claim:
-    """Create the folder of a new run; without `out` the next free `run1/`, `run2/`, … in `parent` (atomic)."""
+def claim_compared(out: Path) -> Claim:
+    """The folder in which models were compared, for the run that comes of it: what was scored stays there."""
+    return Claim(out, None, created=False)
+
+
+def claim(out: Path | None, force: bool = False) -> Claim:
+    """Create the folder of a new run; without `out` the next free `run1/`, `run2/`, … here (atomic)."""
     if out is None:
-        parent = Path() if parent is None else parent
         number = 1
         while True:
-            path = parent / f"run{number}"
+            path = Path(f"run{number}")
             try:
                 path.mkdir()
                 return Claim(path, None, created=True)
@@ -410,6 +430,7 @@ class RunFolder(RunStore):
         return True
 
     def publish(self) -> None:
+        shutil.rmtree(self.path / COMPARISON, ignore_errors=True)  # it has chosen the model
         if self._claimed is not None:
             self._claimed.commit()
 
@@ -464,6 +485,11 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if text is None and vacant(path) and any(path.iterdir()):
         raise RunError(
             f"'{path}': the fit was stopped before it had saved anything", f"begin it again: vgi fit DATA --out {path}"
+        )
+    if text is None and is_compared(path):
+        raise RunError(
+            f"'{path}' holds no model yet: the fit was stopped while models were compared",
+            f"continue it with: vgi fit --resume --out {shlex.quote(str(path))}",
         )
     if text is None:
         raise RunError(f"'{path}' is not a run: it has no {MANIFEST}", "give the folder that `vgi fit` printed")

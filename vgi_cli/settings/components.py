@@ -14,7 +14,10 @@ from vgi_cli.registry import names as registry
 from vgi_cli.registry.entries import Entry, MethodTraits
 from vgi_cli.registry.names import NAMES_METHOD
 from vgi_cli.settings.problems import Problem, Setting, Settings, describe, from_plain, origin, validate
-from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
+from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe, as_settings
+
+FREE_KEYS = ("model.", "method.", "optim.")
+"""How settings begin that only some models, or some methods, have."""
 
 
 def check(recipe: Recipe, settings: Settings, resumed: bool = False) -> list[Problem]:
@@ -34,9 +37,10 @@ def check(recipe: Recipe, settings: Settings, resumed: bool = False) -> list[Pro
         problems += check_model(recipe.model.family.Config, recipe, settings)
         problems += _check_fixed(recipe, settings)
     else:
-        problems += _unnamed_model(settings)
+        problems += _unnamed_model(settings, recipe.compare)
     if recipe.method.name is None:
-        return problems + _unnamed_method(settings) + _check_compare(recipe, settings)
+        problems += _unnamed_method(settings, recipe.compare) + _check_compare(recipe, settings)
+        return problems or _check_compared(recipe, settings)
     problems += check_method(recipe.method.algorithm.Config, recipe.method.name, recipe, settings)
     if named and "table.blocks" in settings:
         problems += _check_pairing(settings["table.blocks"], recipe)
@@ -228,21 +232,66 @@ def check_model(config: type[BaseModel], recipe: Recipe, settings: Settings) -> 
     return [_family(error, "model", recipe.model.name, recipe, settings, known) for error in found]
 
 
-def _unnamed_model(settings: Settings) -> list[Problem]:
-    """Problems of `model.*` where no model is named: which have the setting."""
+def for_compared(recipe: Recipe, name: str, settings: Settings) -> Recipe:
+    """The recipe of a model that `--compare` names, fitted by its own method, with what was said of settings that the
+    two have."""
+    method = registry.MODELS[name].traits.method
+    own = recipe.replace(model=ModelChoice(name), method=MethodChoice(method), optim={}, compare=())
+    known = {*model_keys(own.model.family.Config), *method_keys(own.method.algorithm.Config)} - {"epochs"}
+    return own.with_values({key: settings[key].value for key in settings if key in known})
+
+
+def without_compared(recipe: Recipe) -> Recipe:
+    """The recipe without settings of models that `--compare` names: those that EM fits have none of them."""
+    if not recipe.compare:
+        return recipe
+    return recipe.replace(model=ModelChoice(recipe.model.name), method=MethodChoice(recipe.method.name), optim={})
+
+
+def of_some(recipe: Recipe, settings: Settings) -> list[str]:
+    """Lines on settings that only some of the models that are compared take."""
+    taken: dict[str, list[str]] = {}
+    own = {name: as_settings(for_compared(recipe, name, settings)) for name in recipe.compare}
+    for key in (key for key in settings if key.startswith(FREE_KEYS) and not key.endswith(".name")):
+        takes = " and ".join(name for name in recipe.compare if key in own[name])
+        taken.setdefault(takes, []).append(f"{key}={settings[key].value}")
+    without = {takes: [name for name in recipe.compare if name not in takes.split(" and ")] for takes in taken}
+    return [
+        f"{', '.join(keys)} {'are' if len(keys) > 1 else 'is'} for {takes} alone; "
+        f"{', '.join([*without[takes], 'the models that EM fits'])} go without"
+        for takes, keys in taken.items()
+    ]
+
+
+def _check_compared(recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of settings of models that `--compare` names."""
+    problems: list[Problem] = []
+    for name in recipe.compare:
+        own = for_compared(recipe, name, settings)
+        problems += check_model(own.model.family.Config, own, settings)
+        problems += check_method(own.method.algorithm.Config, own.method.named, own, settings)
+    return list(dict.fromkeys(problems))
+
+
+def _unnamed_model(settings: Settings, compared: Sequence[str] = ()) -> list[Problem]:
+    """Problems of `model.*` where no model is named and none of those that are compared has the setting: which do."""
     keys = [key for key in settings if key.startswith("model.") and key != "model.name"]
     known = {name: model_keys(registry.MODELS.load(name).Config) for name in registry.MODELS} if keys else {}
-    return [_unnamed(key, "model", known, settings) for key in keys]
+    takes = {key for name in compared for key in known.get(name, ())}
+    return [_unnamed(key, "model", known, settings) for key in keys if key not in takes]
 
 
-def _unnamed_method(settings: Settings) -> list[Problem]:
-    """Problems of `method.*`, `optim.*` and the blocks where neither a method nor a model is named."""
+def _unnamed_method(settings: Settings, compared: Sequence[str] = ()) -> list[Problem]:
+    """Problems of `method.*`, `optim.*` and the blocks where neither a method nor a model is named, and no model that
+    is compared is fitted by a method that has the setting."""
     keys = [key for key in settings if key.startswith(("method.", "optim.", "table.blocks")) and key != "method.name"]
     known = {name: method_keys(registry.METHODS.load(name).Config) for name in registry.METHODS} if keys else {}
     for name in known:
         if "conditionals" in registry.METHODS[name].provides:
             known[name].append("table.blocks")
-    return [_unnamed(key, "method", known, settings) for key in keys]
+    methods = [registry.MODELS[name].traits.method for name in compared if name in registry.MODELS]
+    takes = {key for method in methods for key in known.get(method, ()) if key != "table.blocks"}
+    return [_unnamed(key, "method", known, settings) for key in keys if key not in takes]
 
 
 def _unnamed(key: str, section: str, known: Mapping[str, Sequence[str]], settings: Settings) -> Problem:

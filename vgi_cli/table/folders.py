@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from vgi_cli.durable import sync_folder
 from vgi_cli.errors import UsageError, VgiError
 from vgi_cli.table.addresses import is_address, name_of
 from vgi_cli.table.inputs import PARQUET, split_name
-from vgi_cli.table.outputs import OutputLayout, sync_folder, write_pieces
+from vgi_cli.table.outputs import OutputLayout, write_pieces
 from vgi_cli.table.shard import Shard
 
 OLD = ".old"

@@ -21,6 +21,7 @@ from vgi_cli.errors import InputError, TooLarge, UsageError, VgiError, nearest_f
 from vgi_cli.ranges import FREE_EXPANSION, MOST_EXPANSION, MOST_ROW
 from vgi_cli.table.addresses import Found, Section, address_errors, is_address, look, name_of, require_address
 from vgi_cli.table.formats import LOOKED_AT, refuse_formats
+from vgi_cli.table.packed import PACKED, unpacked
 from vgi_cli.table.partitions import Partition, hidden, partitions
 
 PARQUET = (".parquet", ".pq", ".parq")
@@ -28,8 +29,8 @@ CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 """Extensions of compressed CSV, and what Arrow calls that."""
 _UNPACK = "unpack it, or save it as CSV or Parquet"
 OTHERS = {
-    b"PK\x03\x04": ("a zip archive or a spreadsheet", _UNPACK),
-    b"\xfd7zXZ\x00": ("an xz file", _UNPACK),
+    b"PK\x03\x04": ("a zip archive or a spreadsheet", f"{_UNPACK}; an archive of one CSV may be called .zip"),
+    b"\xfd7zXZ\x00": ("an xz file", "call it .csv.xz if it holds CSV"),
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", _UNPACK),
     b"BZh": ("a bzip2 file", "call it .csv.bz2 if it holds CSV"),
     b"\x28\xb5\x2f\xfd": ("a Zstandard file", "call it .csv.zst if it holds CSV"),
@@ -231,7 +232,10 @@ def _fetched(address: str, delimiter: str | None) -> list[TableFile]:
         parquet = name.endswith(PARQUET)
         with address_errors(address), closing(one.stream()) as stream:
             codec = next((codec for suffix, codec in CODECS.items() if name.endswith(suffix)), None)
-            if codec is None:
+            if name.endswith(PACKED):
+                with copied(stream) as packed, unpacked(packed, name, label) as (inside, name):
+                    copy = shared.add(inside, _expanding(label, one.size))
+            elif codec is None:
                 copy = shared.add(stream)
             else:
                 copy = shared.add(pa.CompressedInputStream(stream, codec), _expanding(label, one.size))
@@ -290,12 +294,17 @@ def rough_size(paths: Sequence[str | Path]) -> int:
 
 def stem_of(path: str | Path) -> tuple[str, str]:
     """Name and extensions of a table, for its outputs: `a/b.c.csv.gz` -> (`b.c`, `.csv.gz`); a folder is Parquet, and
-    so is an address without an extension; `-` is (`stdin`, `.csv`), other extensions stay part of the name."""
+    so is an address without an extension; `-` is (`stdin`, `.csv`), `.zip` and `.xz` are left out, other extensions
+    stay part of the name."""
     if str(path) == "-":
         return "stdin", ".csv"
     if not is_address(path) and Path(path).is_dir():
         return Path(path).resolve().name, ".parquet"
-    stem, suffix = split_name(name_of(path))
+    named = name_of(path)
+    packed = named.suffix if named.suffix.lower() in PACKED and named.stem else ""
+    stem, suffix = split_name(named.with_name(named.name.removesuffix(packed)))
+    if packed:  # they are read, and not written
+        return stem, suffix or ".csv"
     if is_address(path) and not suffix:
         return stem, ".parquet"
     return stem, f".csv{suffix}" if suffix.lower() in ("", *CODECS) else suffix
@@ -354,6 +363,15 @@ def _file(path: Path, delimiter: str | None, label: str | None = None) -> TableF
     name = path.name.lower()
     if name.endswith(PARQUET):
         return TableFile(label or path.name, True, "", path, None)
+    if name.endswith(PACKED):
+        check = _expanding(path.name, path.stat().st_size)
+        with path.open("rb") as file, unpacked(file, name, path.name) as (stream, inside):
+            copy = copied(stream, check)
+            if copy.seek(0, os.SEEK_END) == 0:
+                copy.close()
+                raise InputError(f"{path.name}: the file in it is empty", "expected a header, then rows")
+            _refuse_formats(copy, path.name)
+            return TableFile(path.name, False, delimiter or _delimiter(inside), None, copy)
     delimiter = delimiter or _delimiter(name)
     codec = CODECS.get(path.suffix.lower(), "gzip" if begin.startswith(b"\x1f\x8b") else None)
     if codec is None:
@@ -364,8 +382,8 @@ def _file(path: Path, delimiter: str | None, label: str | None = None) -> TableF
     check = _expanding(path.name, path.stat().st_size)
     try:
         if codec == "gzip":
-            with gzip.open(path, "rb") as unpacked:
-                copy = copied(cast(BinaryIO, unpacked), check)
+            with gzip.open(path, "rb") as zipped:
+                copy = copied(cast(BinaryIO, zipped), check)
         else:
             with pa.CompressedInputStream(str(path), codec) as stream:
                 copy = copied(stream, check)

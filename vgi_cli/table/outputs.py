@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from vgi_cli.durable import sync_folder
 from vgi_cli.errors import UsageError, VgiError
 from vgi_cli.table.addresses import is_address
 from vgi_cli.table.inputs import CODECS, Format, Origin, split_name
@@ -160,12 +161,3 @@ def write_whole(paths: Sequence[Path], contents: Iterable[Iterable[bytes]], *, f
     finally:
         for part in aside:
             part.unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames inside a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -68,8 +68,8 @@ def read_table(
 ) -> Table:
     """Read files as one table into memory.
 
-    paths      files (`.csv`, `.tsv`, either with `.gz`, `.bz2` or `.zst`, `.parquet`), folders of Parquet, addresses of
-               such, or `["-"]` (CSV on stdin)
+    paths      files (`.csv`, `.tsv`, either with `.gz`, `.bz2`, `.zst`, `.xz` or `.zip`, `.parquet`), folders of
+               Parquet, addresses of such, or `["-"]` (CSV on stdin)
     mask       a CSV or Parquet file with the same columns and rows, 1 = observed, 0 = missing: hides more cells
     na_values  further texts that stand for a missing cell; `COL=TEXT`: in that column; `COL=`: there the empty cell and
                what is named alone

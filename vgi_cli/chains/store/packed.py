@@ -85,9 +85,9 @@ class Part(NamedTuple):
     C: int
     lines: Lines
 
-    def own(self, of_dimensions: Tensor, axis: int = 1) -> Tensor:
-        """What these dimensions have of a tensor with an axis of D dimensions."""
-        return of_dimensions if self.dims is None else of_dimensions.index_select(axis, self.dims)
+    def own(self, of_dimensions: Tensor) -> Tensor:
+        """What these dimensions have of a tensor [.., D, ..] whose second axis is that of all dimensions."""
+        return of_dimensions if self.dims is None else of_dimensions.index_select(1, self.dims)
 
 
 class Chains:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,13 +30,14 @@ from vgi_cli.commands.evaluate.score import RowScores, row_scores
 from vgi_cli.commands.evaluate.truth_model import Truth, load_truth
 from vgi_cli.commands.evaluate.truth_table import require_same_rows
 from vgi_cli.commands.finetune import inside_of, require_conditionals
-from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings
 from vgi_cli.commands.memory import require_files, require_memory
 from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest, check_rows
+from vgi_cli.commands.run_table import compute_on, seed_of, table_settings
 from vgi_cli.commands.samplers import checked_sampler, parameter_uncertainty
+from vgi_cli.commands.sampling import Imputed, Sampling, Watch
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import log_scale
-from vgi_cli.errors import InputError, Interrupted, UsageError, VgiError
+from vgi_cli.errors import InputError, Interrupted, Unwritten, UsageError, VgiError
 from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores, draws_alone, score_imputations
 from vgi_cli.evaluation.report import entering, imputation_part, loglik_part, make_report, markdown, remarks
@@ -50,7 +52,7 @@ from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING, Reporter
-from vgi_cli.runs.files import json_bytes, write_atomic
+from vgi_cli.runs.files import REMEDIES, json_bytes, write_atomic
 from vgi_cli.table.base import Table
 
 TIME_SHARE = 0.5
@@ -64,13 +66,14 @@ ALONE_CELLS = 1 << 20
 
 
 class Report(NamedTuple):
-    """The report as numbers, its title, and the scores of the rows. `interrupted`: the signal that ended the command
-    early, to be raised when all is said."""
+    """The report as numbers, its title, and the scores of the rows. To be raised when all is said: `interrupted`, the
+    signal that ended the command early, and `unwritten`, of a file that could not be written."""
 
     values: dict[str, Any]
     title: str
     rows: RowScores
     interrupted: Interrupted | None = None
+    unwritten: Unwritten | None = None
 
     def json_text(self) -> str:
         """One JSON object."""
@@ -112,19 +115,50 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
         with end.after_a_row():
             report = make(fitted, table, truth, known, request, reporter, end)
         fail_if.require(request.conditions, fail_if.numbers(report.values))
-        if request.per_row is not None:
-            write_atomic(Path(request.per_row), report.rows.file(Path(request.per_row)))
-        if not request.write:
-            return report
-        folder = request.folder
-        if folder is None:
-            own = request.beside("evaluations") / table.origin.stem
-            folder = own if request.force else _claim(own)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(folder / "report.json", report.json_text().encode())
-        write_atomic(folder / "report.md", report.text().encode())
-        reporter.say(f"report.json and report.md are in {folder}")
+        return _written(report, table, request, reporter)
+
+
+def _written(report: Report, table: Table, request: EvaluateRequest, reporter: Reporter) -> Report:
+    """Write the files of a report: what the disk does not take, the report says once it is shown."""
+    if request.per_row is not None:
+        report = _write(report, Path(request.per_row), report.rows.file(Path(request.per_row)))
+    if not request.write:
         return report
+    folder = request.folder
+    try:
+        if folder is None:
+            folder = request.beside("evaluations") / table.origin.stem
+            folder = folder if request.force else _claim(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return _without(report, Path(error.filename or folder or "evaluations"), error)
+    there = any(folder.iterdir())
+    for name, text in (("report.json", report.json_text()), ("report.md", report.text())):
+        report = _write(report, folder / name, text.encode())
+    if report.unwritten is None:
+        reporter.say(f"report.json and report.md are in {folder}")
+    elif not there:
+        with contextlib.suppress(OSError):  # one of the two is in it
+            folder.rmdir()
+    return report
+
+
+def _write(report: Report, path: Path, data: bytes) -> Report:
+    """Write a file of a report, unless another could not be written."""
+    if report.unwritten is not None:
+        return report
+    try:
+        write_atomic(path, data)
+    except OSError as error:
+        return _without(report, path, error)
+    return report
+
+
+def _without(report: Report, path: Path, error: OSError) -> Report:
+    """The report, one of whose files could not be written."""
+    remedy = REMEDIES.get(error.errno or 0, "look after the disk and its permissions")
+    words = f"{remedy}, or write elsewhere with -o; the report itself is whole"
+    return report._replace(unwritten=Unwritten(f"cannot write '{path}': {error.strerror}", words, report.values))
 
 
 def make(
@@ -144,70 +178,23 @@ def make(
     limit, more = end.limit, truth is not None or request.conditionals or request.objective
     until = limit.until(TIME_SHARE) if more else limit.end
     scored = log_likelihood(fitted, table, request, seed, device, reporter, end, until)
-    loglik, missing, refit_epochs = scored.loglik, scored.missing, scored.refit_epochs
-    sd = torch.tensor([column.deviation for column in fitted.schema.encoded])
-    rounded = any(column.noisy for column in fitted.schema.encoded)
-    spread, by = DEQUANTISATION_DRAWS if rounded else 0, fitted.recipe.table.weight
-    weight = torch.from_numpy(row_weights(table, by))[scored.rows] if by is not None and by in table.names else None
-    part = loglik_part(loglik, fitted.layout.of_columns(missing), log_scale(fitted.schema), spread, weight)
-    if part:
-        part |= entering(fitted.schema)
-    if refit_epochs is not None and part:
-        part["refit_epochs"] = refit_epochs
-    notes = _say_rows(scored, table.N, seed, request.rows, end, reporter)
-    sampled = bool(notes)
-    if by is not None and part:
-        how = "alike: the table has no column" if weight is None else "in the means by column"
-        notes.append(f"rows count {how} '{by}' (--weight of the fit)")
-        part |= {} if weight is None else {"weight": by}
-    if not fitted.empty and bool(missing.all()):
-        notes.append(f"no row {'that was scored ' * sampled}has an observed cell of a modelled column")
-        if not more and known is None:
-            what = f"{table.label}: {notes[-1]}; nothing was written"
-            raise VgiError(what, "check --na-values, --delimiter and --mask")
-        reporter.warn(f"{table.label}: {notes[-1]}, so there is no log-likelihood")
-    if sampled and part:
-        part["sample"] = {"rows": len(scored.rows), "of": table.N, "seed": seed}
-
-    def in_time(name: str, work: Callable[[], Any]) -> Any:
-        """What the work gives; None, with a note, where there is no time for it."""
-        try:
-            if end.over():
-                raise OutOfTime
-            return work()
-        except OutOfTime:
-            limit.cut.append(name)
-            notes.append(f"left out: {name}, as {end.why()}")
-            reporter.warn(notes[-1])
-            return None
-
-    if rounded:
-        notes.append("rounded columns enter through their dequantised density (seeded)")
-    scores, sampler = None, None
-    if truth is not None:
-        asked = _Asked(fitted, table, truth, sd, request, reporter)
-        found = in_time("the score of the imputations", lambda: _score(asked, end))
-        scores, sampler, remarked = found or (None, None, [])
-        notes += remarked
+    own = _ReportParts(fitted, table, known, request, reporter, end, seed)
+    part = own.likelihood(scored, required=not more and known is None)
+    if own.rounded:
+        own.notes.append("rounded columns enter through their dequantised density (seeded)")
+    scores, sampler = (None, None) if truth is None else own.imputations(truth)
     parts: dict[str, Any] = {}
     if known is not None:
-        parts["truth"], remarked = compare(known.law, known.fitted, stream(seed, "truth"))
-        parts["truth"]["model"] = str(request.truth_model)
-        notes += remarked
+        parts["truth"] = own.distance(known)
     if request.conditionals:
-        parts["conditionals"] = in_time(
-            "the conditionals", lambda: diagnose(fitted, table, seed, device, reporter, end.over, known)
-        )
-        if known is not None and parts["conditionals"] and bool((known.fitted.steps > 0).any()):
-            notes.append("conditionals.truth: rounded columns are compared as spread over their resolution")
-    objective = None
+        parts["conditionals"] = own.conditionals(device)
     if request.objective:
-        objective = in_time("the objective", lambda: _objective(fitted, table, seed, device, reporter, end.over))
-    if loglik.warning:
-        reporter.warn(loglik.warning)
-    values = make_report(
-        table.N, loglik=part, objective=objective, imputation=scores, sampler=sampler, notes=notes, **parts
-    )
+        parts["objective"] = own.in_time(
+            "the objective", lambda: _objective(fitted, table, seed, device, reporter, end.over)
+        )
+    if scored.loglik.warning:
+        reporter.warn(scored.loglik.warning)
+    values = make_report(table.N, loglik=part, imputation=scores, sampler=sampler, notes=own.notes, **parts)
     if (league := fitted.run.contest()) is not None:
         values["contest"] = league
     if limit:
@@ -216,6 +203,94 @@ def make(
     interrupted = None if stop.signal is None else stop.interrupted("stopped early, with what there was reported,")
     title = f"{table.label} under {Path(fitted.run.name).name}"
     return Report(values, title, row_scores(table, fitted, scored), interrupted)
+
+
+@dataclass(frozen=True)
+class _ReportParts:
+    """The parts of the report of a table; `notes`: what the report says beside them, in the order in which they are
+    made. The other fields are those of `make`."""
+
+    fitted: FittedTable
+    table: Table
+    known: Truth | None
+    request: EvaluateRequest
+    reporter: Reporter
+    end: EarlyEnd
+    seed: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def rounded(self) -> bool:
+        """Whether cells are spread over the width to which they are rounded."""
+        return any(column.noisy for column in self.fitted.schema.encoded)
+
+    def in_time(self, name: str, work: Callable[[], Any]) -> Any:
+        """What the work gives; None, with a note, where there is no time for it."""
+        try:
+            if self.end.over():
+                raise OutOfTime
+            return work()
+        except OutOfTime:
+            self.end.limit.cut.append(name)
+            self.notes.append(f"left out: {name}, as {self.end.why()}")
+            self.reporter.warn(self.notes[-1])
+            return None
+
+    def likelihood(self, scored: Scored, *, required: bool) -> dict[str, Any]:
+        """The part on the log-likelihood; empty where no row that was scored has a cell. VgiError there, where it is
+        `required`: where it would be all of the report."""
+        fitted, table, by = self.fitted, self.table, self.fitted.recipe.table.weight
+        spread = DEQUANTISATION_DRAWS if self.rounded else 0
+        weight = None
+        if by is not None and by in table.names:
+            weight = torch.from_numpy(row_weights(table, by))[scored.rows]
+        holes = fitted.layout.of_columns(scored.missing)
+        part = loglik_part(scored.loglik, holes, log_scale(fitted.schema), spread, weight)
+        if part:
+            part |= entering(fitted.schema)
+            part |= {} if scored.refit_epochs is None else {"refit_epochs": scored.refit_epochs}
+        rows = _say_rows(scored, table.N, self.seed, self.request.rows, self.end, self.reporter)
+        sampled = bool(rows)
+        self.notes.extend(rows)
+        if by is not None and part:
+            how = "alike: the table has no column" if weight is None else "in the means by column"
+            self.notes.append(f"rows count {how} '{by}' (--weight of the fit)")
+            part |= {} if weight is None else {"weight": by}
+        if not fitted.empty and bool(scored.missing.all()):
+            self.notes.append(f"no row {'that was scored ' * sampled}has an observed cell of a modelled column")
+            if required:
+                what = f"{table.label}: {self.notes[-1]}; nothing was written"
+                raise VgiError(what, "check --na-values, --delimiter and --mask")
+            self.reporter.warn(f"{table.label}: {self.notes[-1]}, so there is no log-likelihood")
+        if sampled and part:
+            part["sample"] = {"rows": len(scored.rows), "of": table.N, "seed": self.seed}
+        return part
+
+    def imputations(self, truth: Table) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        """The scores of the imputations by the complete table, and of their sampler; None where there was no time."""
+        sd = torch.tensor([column.deviation for column in self.fitted.schema.encoded])
+        asked = _Asked(self.fitted, self.table, truth, sd, self.request, self.reporter)
+        found = self.in_time("the score of the imputations", lambda: _score(asked, self.end))
+        scores, sampler, lines = found or (None, None, [])
+        self.notes.extend(lines)
+        return scores, sampler
+
+    def distance(self, known: Truth) -> dict[str, Any]:
+        """How far the fitted law is from the one behind the data."""
+        found, lines = compare(known.law, known.fitted, stream(self.seed, "truth"))
+        self.notes.extend(lines)
+        return {**found, "model": str(self.request.truth_model)}
+
+    def conditionals(self, device: torch.device) -> Any:
+        """How good the fitted conditionals are; None where there was no time."""
+        fitted, table, known = self.fitted, self.table, self.known
+        found = self.in_time(
+            "the conditionals",
+            lambda: diagnose(fitted, table, self.seed, device, self.reporter, self.end.over, known),
+        )
+        if known is not None and found and bool((known.fitted.steps > 0).any()):
+            self.notes.append("conditionals.truth: rounded columns are compared as spread over their resolution")
+        return found
 
 
 def _stages(fitted: FittedTable, request: EvaluateRequest) -> list[str]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -19,7 +21,7 @@ from vgi_cli.commands.samplers import capture_on
 from vgi_cli.encoding.encoder import RowKeys, log_share, log_volume
 from vgi_cli.encoding.rounding import rounding_in
 from vgi_cli.errors import UsageError
-from vgi_cli.evaluation.likelihood.estimate import Cells, places_of, prepared, simulated_bracket
+from vgi_cli.evaluation.likelihood.estimate import Cells, PlacesOfCells, places_of, prepared, simulated_bracket
 from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress, Work
 from vgi_cli.evaluation.likelihood.refit import refit_encoder
@@ -125,102 +127,168 @@ def log_likelihood(
     if fitted.empty:
         everything, none = torch.arange(N), torch.zeros(N, 0, dtype=torch.bool)
         return Scored(LogLik(torch.zeros(N, dtype=torch.float64), "exact"), everything, none, False, N)
-    limit = end.limit
-
-    def over() -> bool:
-        return end.passed(until)
-
-    rounded = any(column.noisy for column in fitted.schema.encoded)
-    model = fitted.model.to(device)
-    if fitted.marginal:
-        model = copy.deepcopy(model).double()
-    dtype = next(model.parameters()).dtype
-    places = places_of(model, rounding_in(fitted.schema))
-    apart = () if places is None else places.rounding.dims
-    draws, order, missing, estimated = [], torch.arange(N), torch.zeros(0), False
-    count = DEQUANTISATION_DRAWS if rounded else 1
-    shares = log_share(table, fitted.schema)
-    by_cells = RowKeys(fitted.schema, by_content=True, counted=False).of(table) if request.by_content else None
-    by_id = bool(fitted.schema.ids) and set(fitted.schema.ids) <= set(table.names)
-    own = RowKeys(fitted.schema).of(table) if by_id else torch.arange(N)
-    with reporter.stage(ENCODING, "draws" if rounded else "", until) as stage:
-
-        def encoded(number: int) -> Rows:
-            tell = giving_up(over, lambda share: stage((number + share) / count, number, count))
-            return rows_of(table, fitted.schema, seed, draw=number, keys=by_cells, progress=tell)
-
-        for number in range(count):
-            rows = encoded(number)
-            if number == 0:
-                estimated = fitted.latent or (not fitted.marginal and bool(_estimated(rows.table.missing).any()))
-                most = how_many(N, request.wanted, SCORED_ROWS) if estimated else N
-                order = rows_in_turn(N, most, estimated or bool(limit), seed, "rows")
-                missing = rows.table.missing[order]
-            x = rows.table.x[order]
-            volume = log_volume(missing, x, fitted.schema, apart) + shares[order]
-            draws.append(Encoded(x.to(device, dtype), volume.to(device)))
-    holes = missing.to(device)
-    proposals: Any = places
-    refit_epochs = None
-    if fitted.latent:
-        proposals, refit_epochs = _refit(model, draws[0].x, holes, seed, request.refit_epochs, reporter, limit, over)
-    elif not fitted.marginal and fitted.conditionals is not None:
-        proposals = fitted.conditionals.to(device)
-    budget = Budget() if request.samples is None else Budget(latents=request.samples)
-    parts: list[LogLik] = []
-    done, n = 0, len(order)
-    bracket = None
-    with reporter.stage(LIKELIHOOD, "rows", until) as stage:
-
-        def watch(rows: int) -> Progress:
-            return giving_up(over, lambda share: stage((done + share * rows) / (n + budget.simulated), done, n))
-
-        keys = mix64((own if by_cells is None else by_cells)[order].to(device))
-        alone = budget._replace(simulated=0)
-        capture = capture_on(device, fitted.recipe.compile, reporter)
-        annealer = prepared(model, proposals, draws[0].x, budget, seed, capture) if estimated else None
-        for some in _pieces(n, estimated, device):
-            piece = [Encoded(draw.x[some], draw.log_volume[some]) for draw in draws]
-            size = len(holes[some])
-            try:
-                watch(size)(0.0)
-                parts.append(
-                    data_log_prob(
-                        model,
-                        proposals if annealer is None else annealer,
-                        piece,
-                        holes[some],
-                        budget=alone,
-                        seed=seed,
-                        rows=keys[some],
-                        progress=watch(size),
-                    )
-                )
-            except OutOfTime:
-                break
-            done += size
-        if done == 0 and n:
-            raise OutOfTime
-        if annealer is not None and done == n:
-            first = draws[0]
-            cells = Cells(first.x.expand(count, -1, -1), first.log_volume.expand(count, -1), holes, keys)
-            try:
-                bracket = simulated_bracket(model, annealer, cells, budget, seed, watch(budget.simulated))
-            except OutOfTime:
-                bracket = None
-    loglik = joined(parts, holes[:done], count, bracket) if parts else LogLik(torch.zeros(0), "exact")
-    ranks = order[:done].argsort()
-    absent = missing[:done].all(1)
-    loglik = loglik._replace(
-        values=torch.where(absent, 0.0, loglik.values.cpu())[ranks],
-        ess=None if loglik.ess is None else loglik.ess.cpu()[ranks],
-        half_budget=None if loglik.half_budget is None else loglik.half_budget.cpu()[ranks],
-        variance=None if loglik.variance is None else loglik.variance.cpu()[ranks],
-        work=None if loglik.work is None else Work(*(field.cpu()[ranks] for field in loglik.work)),
-    )
+    scoring = _Scoring(fitted, table, request, seed, device, reporter, end, until)
+    sample = scoring.encoded()
+    proposals, refit_epochs = scoring.proposals(sample)
+    loglik = scoring.scored(sample, proposals)
+    done, n = len(loglik.values), len(sample.order)
     if done < n:
-        limit.cut.append(LIKELIHOOD)
-    return Scored(loglik, order[:done][ranks], missing[:done][ranks], estimated, n, refit_epochs)
+        end.limit.cut.append(LIKELIHOOD)
+    ranks = sample.order[:done].argsort()
+    missing = sample.missing[:done]
+    loglik = _reordered(loglik._replace(values=torch.where(missing.all(1), 0.0, loglik.values.cpu())), ranks)
+    return Scored(loglik, sample.order[:done][ranks], missing[ranks], sample.estimated, n, refit_epochs)
+
+
+class _Sample(NamedTuple):
+    """The rows that are scored, in the order in which they are.
+
+    draws      the encoded rows, once for each draw of the noise that spreads rounded cells, on the device
+    order      [n] their numbers in the table
+    missing    [n, D] their holes
+    keys       [n] what keys their randomness, on the device
+    estimated  whether something has to be estimated
+    """
+
+    draws: list[Encoded]
+    order: Tensor
+    missing: Tensor
+    keys: Tensor
+    estimated: bool
+
+
+@dataclass(frozen=True)
+class _Scoring:
+    """A table that is scored under a run; the fields are the arguments of `log_likelihood`."""
+
+    fitted: FittedTable
+    table: Table
+    request: ScoringRequest
+    seed: int
+    device: torch.device
+    reporter: Reporter
+    end: EarlyEnd
+    until: float | None
+
+    def over(self) -> bool:
+        """Whether the scoring has to end."""
+        return self.end.passed(self.until)
+
+    @cached_property
+    def model(self) -> Any:
+        """The model on the device, float64 where its likelihood is exact."""
+        model = self.fitted.model.to(self.device)
+        return copy.deepcopy(model).double() if self.fitted.marginal else model
+
+    @cached_property
+    def places(self) -> PlacesOfCells | None:
+        """Where wide cells lie, for a model that knows their law; None for others."""
+        return places_of(self.model, rounding_in(self.fitted.schema))
+
+    def encoded(self) -> _Sample:
+        """The rows to score, encoded. OutOfTime where there was no time for it."""
+        schema, N = self.fitted.schema, self.table.N
+        rounded = any(column.noisy for column in schema.encoded)
+        count = DEQUANTISATION_DRAWS if rounded else 1
+        dtype = next(self.model.parameters()).dtype
+        apart = () if self.places is None else self.places.rounding.dims
+        shares = log_share(self.table, schema)
+        by_cells = RowKeys(schema, by_content=True, counted=False).of(self.table) if self.request.by_content else None
+        keys = self._keys() if by_cells is None else by_cells
+        draws, order, missing, estimated = [], torch.arange(N), torch.zeros(0), False
+        with self.reporter.stage(ENCODING, "draws" if rounded else "", self.until) as stage:
+
+            def encode(number: int) -> Rows:
+                tell = giving_up(self.over, lambda share: stage((number + share) / count, number, count))
+                return rows_of(self.table, schema, self.seed, draw=number, keys=by_cells, progress=tell)
+
+            for number in range(count):
+                rows = encode(number)
+                if number == 0:
+                    estimated = self._is_estimated(rows.table.missing)
+                    most = how_many(N, self.request.wanted, SCORED_ROWS) if estimated else N
+                    order = rows_in_turn(N, most, estimated or bool(self.end.limit), self.seed, "rows")
+                    missing = rows.table.missing[order]
+                x = rows.table.x[order]
+                volume = log_volume(missing, x, schema, apart) + shares[order]
+                draws.append(Encoded(x.to(self.device, dtype), volume.to(self.device)))
+        return _Sample(draws, order, missing, mix64(keys[order].to(self.device)), estimated)
+
+    def _keys(self) -> Tensor:
+        """[N] what keys the randomness of each row: its ids, where the table has them, else its number."""
+        schema = self.fitted.schema
+        by_id = bool(schema.ids) and set(schema.ids) <= set(self.table.names)
+        return RowKeys(schema).of(self.table) if by_id else torch.arange(self.table.N)
+
+    def _is_estimated(self, missing: Tensor) -> bool:
+        """Whether the likelihood of rows with holes [N, D] has to be estimated."""
+        return self.fitted.latent or (not self.fitted.marginal and bool(_estimated(missing).any()))
+
+    def proposals(self, sample: _Sample) -> tuple[Any, int | None]:
+        """What an estimate draws from (None: nothing is to be drawn), and for how many epochs an encoder was fine-tuned
+        for it."""
+        if self.fitted.latent:
+            epochs, limit = self.request.refit_epochs, self.end.limit
+            x, holes = sample.draws[0].x, sample.missing.to(self.device)
+            return _refit(self.model, x, holes, self.seed, epochs, self.reporter, limit, self.over)
+        if not self.fitted.marginal and self.fitted.conditionals is not None:
+            return self.fitted.conditionals.to(self.device), None
+        return self.places, None
+
+    def scored(self, sample: _Sample, proposals: Any) -> LogLik:
+        """The log-likelihood of the rows, in their order, as far as the time allows. OutOfTime where it allows none."""
+        model, first, n, count = self.model, sample.draws[0], len(sample.order), len(sample.draws)
+        samples, holes = self.request.samples, sample.missing.to(self.device)
+        budget = Budget() if samples is None else Budget(latents=samples)
+        parts: list[LogLik] = []
+        done, bracket = 0, None
+        with self.reporter.stage(LIKELIHOOD, "rows", self.until) as stage:
+
+            def watch(rows: int) -> Progress:
+                whole = n + budget.simulated
+                return giving_up(self.over, lambda share: stage((done + share * rows) / whole, done, n))
+
+            capture = capture_on(self.device, self.fitted.recipe.compile, self.reporter)
+            annealer = prepared(model, proposals, first.x, budget, self.seed, capture) if sample.estimated else None
+            for some in _pieces(n, sample.estimated, self.device):
+                piece = [Encoded(draw.x[some], draw.log_volume[some]) for draw in sample.draws]
+                size = len(holes[some])
+                try:
+                    watch(size)(0.0)
+                    parts.append(
+                        data_log_prob(
+                            model,
+                            proposals if annealer is None else annealer,
+                            piece,
+                            holes[some],
+                            budget=budget._replace(simulated=0),
+                            seed=self.seed,
+                            rows=sample.keys[some],
+                            progress=watch(size),
+                        )
+                    )
+                except OutOfTime:
+                    break
+                done += size
+            if done == 0 and n:
+                raise OutOfTime
+            if annealer is not None and done == n:
+                x, volume = first.x.expand(count, -1, -1), first.log_volume.expand(count, -1)
+                cells = Cells(x, volume, holes, sample.keys)
+                with suppress(OutOfTime):
+                    bracket = simulated_bracket(model, annealer, cells, budget, self.seed, watch(budget.simulated))
+        return joined(parts, holes[:done], count, bracket) if parts else LogLik(torch.zeros(0), "exact")
+
+
+def _reordered(loglik: LogLik, order: Tensor) -> LogLik:
+    """The same of rows in another order [n], on the CPU."""
+    return loglik._replace(
+        values=loglik.values.cpu()[order],
+        ess=None if loglik.ess is None else loglik.ess.cpu()[order],
+        half_budget=None if loglik.half_budget is None else loglik.half_budget.cpu()[order],
+        variance=None if loglik.variance is None else loglik.variance.cpu()[order],
+        work=None if loglik.work is None else Work(*(field.cpu()[order] for field in loglik.work)),
+    )
 
 
 def check_budget(fitted: FittedTable, request: ScoringRequest) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from vgi_cli.commands.evaluate.likelihood import EarlyEnd, Scored, check_budget, log_likelihood
-from vgi_cli.commands.impute import compute_on, seed_of, table_settings
 from vgi_cli.commands.requests import ScoreRequest
+from vgi_cli.commands.run_table import compute_on, seed_of, table_settings
 from vgi_cli.errors import Interrupted
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import match, read

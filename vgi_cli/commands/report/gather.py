@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -18,13 +18,14 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.commands.evaluate.likelihood import EarlyEnd, how_many, log_likelihood, rows_in_turn
-from vgi_cli.commands.impute import Sampling, Watch, compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.report.hiding import HiddenCells, hide_again, kept_apart
 from vgi_cli.commands.report.request import ReportRequest
 from vgi_cli.commands.report.tipping import Asked, read_tipping, tipping
 from vgi_cli.commands.report.tracing import Traced, traced
 from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
+from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.samplers import parameter_uncertainty
+from vgi_cli.commands.sampling import Sampling, Watch
 from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.missingness import missingness
@@ -223,69 +224,35 @@ def _with_draws(
     before: tuple[Numbers, Pictures],
 ) -> tuple[Numbers, Pictures]:
     """The rest: holes filled, chains, hidden cells, likelihood. `before`: what `_without_draws` gave."""
-    fitted, table, rows = looked.fitted, looked.table, looked.rows
+    fitted, table = looked.fitted, looked.table
     seed, device = seed_of(fitted, asked), compute_on(fitted, asked)
-    wanted = how_many(table.N, request.rows, ROWS)
-    some = rows_in_turn(table.N, wanted, wanted < table.N, seed, "report").sort().values
-    sampling = Sampling(fitted, asked, Work())
-    end = limit.until(SHARE)
-    with reporter.stage(DRAWING, "rows", end) as stage:
-        draws, drawn = _drawn(looked, sampling, some, _Until(limit, end, seed), stage)
-    diagnostics = sampling.finish()
-    notes = list(before[0].notes)
-    if len(drawn) < table.N:
-        notes.append(
-            f"holes are filled in {len(drawn):,} of {table.N:,} rows, drawn at random (seed {seed}; --rows all: in all)"
-        )
-    end = limit.until(SHARE)
-    with reporter.stage(SCORING, "rows", end) as stage:
-        hidden = _in_time(
-            limit,
-            SCORING,
-            lambda: hide_again(fitted, rows, looked.codes, asked, lambda: limit.passed(end), stage),
-            HiddenCells(None, {}, []),
-        )
-    until = limit.until(SHARE)
-    with reporter.stage(TRACING, until=until) as stage:
-        rounds = diagnostics.get("rounds_by_holes")
-        length = max(rounds.values(), default=0.0) if isinstance(rounds, Mapping) else 0.0
-        watched = giving_up(lambda: limit.passed(until), stage)
-        chains = _in_time(
-            limit, TRACING, lambda: traced(fitted, rows, sampling.sampler, length, seed, device, watched), None
-        )
-    likelihood = _in_time(limit, LIKELIHOOD, lambda: _likelihood(looked, asked, seed, device, limit, reporter), None)
+    filling = _Filling(looked, asked, limit, reporter, seed, device, Sampling(fitted, asked, Work()))
+    some = filling.rows(request)
+    draws, drawn = filling.drawn(some)
+    diagnostics = filling.sampling.finish()
+    hidden = filling.hidden()
+    chains = filling.traced(diagnostics)
+    likelihood = filling.likelihood()
     unseen = kept_apart(fitted.run.holdout())
     columns, pictures = _columns(looked, (some, drawn), draws, chains, hidden, unseen)
     tips = _tips(looked, drawn, draws, seed) if len(drawn) else []
-    notes += [
-        f"--tipping {looked.columns[one.column].name}: no interval, as there is one draw only or a filled column does "
-        "not vary"
-        for one, found in zip(looked.tips, tips, strict=False)  # none where nothing was drawn
-        if found is None
-    ]
-    told = _chains(sampling.sampler, diagnostics, chains)
+    sampler = filling.sampling.sampler
+    told = _chains(sampler, diagnostics, chains)
     if TRACING in limit.cut:
         told = dataclasses.replace(told, text=f"The time limit left no time to run chains anew. {told.text}")
-    notes += hidden.notes
-    if limit.cut:
-        notes.append(f"{limit.words()} ended early, or left no time for: {', '.join(dict.fromkeys(limit.cut))}")
+    imputing = None
+    if len(drawn):
+        uncertainty = parameter_uncertainty(fitted, sampler, asked.uncertainty)
+        imputing = Imputing(len(draws), len(drawn), table.N, sampler, uncertainty)
     numbers = dataclasses.replace(
         before[0],
-        imputing=None
-        if not len(drawn)
-        else Imputing(
-            draws=len(draws),
-            rows=len(drawn),
-            of_rows=table.N,
-            sampler=sampling.sampler,
-            parameter_uncertainty=parameter_uncertainty(fitted, sampling.sampler, asked.uncertainty),
-        ),
+        imputing=imputing,
         columns=columns,
         chains=told,
         calibration=hidden.overall,
         holdout=unseen.overall,
         likelihood=likelihood,
-        notes=notes,
+        notes=[*before[0].notes, *filling.notes(len(drawn), tips, hidden)],
         tipping=[one for one in tips if one is not None],
     )
     pairs = _pairs(looked, drawn, draws) if len(drawn) else []
@@ -297,6 +264,96 @@ def _with_draws(
         traces=chains.traces if chains is not None else {},
         heights=_heights(looked, numbers.tipping),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Filling:
+    """A table whose holes are filled for its report; each part of that has its share of the time that is left.
+
+    looked    the run and its table
+    asked     the draws
+    limit     of the command
+    seed      of rows, draws and chains, which are computed on the device
+    sampling  what draws
+    """
+
+    looked: Looked
+    asked: ImputeRequest
+    limit: TimeLimit
+    reporter: Reporter
+    seed: int
+    device: torch.device
+    sampling: Sampling
+
+    def rows(self, request: ReportRequest) -> Tensor:
+        """The numbers of the rows that are filled, ascending."""
+        N = self.looked.table.N
+        wanted = how_many(N, request.rows, ROWS)
+        return rows_in_turn(N, wanted, wanted < N, self.seed, "report").sort().values
+
+    def drawn(self, some: Tensor) -> tuple[Floats, Tensor]:
+        """The draws of some rows, and the numbers of those that there was time for."""
+        end = self.limit.until(SHARE)
+        with self.reporter.stage(DRAWING, "rows", end) as stage:
+            return _drawn(self.looked, self.sampling, some, _Until(self.limit, end, self.seed), stage)
+
+    def hidden(self) -> HiddenCells:
+        """Observed cells, hidden and filled; nothing where there was no time."""
+        end, looked = self.limit.until(SHARE), self.looked
+
+        def hide(stage: Stage) -> HiddenCells:
+            return hide_again(
+                looked.fitted, looked.rows, looked.codes, self.asked, lambda: self.limit.passed(end), stage
+            )
+
+        with self.reporter.stage(SCORING, "rows", end) as stage:
+            return _in_time(self.limit, SCORING, lambda: hide(stage), HiddenCells(None, {}, []))
+
+    def traced(self, diagnostics: Mapping[str, Any]) -> Traced | None:
+        """Chains that are run anew to be looked at; None where there are none, or was no time. `diagnostics`: of those
+        that filled the holes."""
+        until, looked = self.limit.until(SHARE), self.looked
+        with self.reporter.stage(TRACING, until=until) as stage:
+            rounds = diagnostics.get("rounds_by_holes")
+            length = max(rounds.values(), default=0.0) if isinstance(rounds, Mapping) else 0.0
+            watched = giving_up(lambda: self.limit.passed(until), stage)
+            sampler = self.sampling.sampler
+            return _in_time(
+                self.limit,
+                TRACING,
+                lambda: traced(looked.fitted, looked.rows, sampler, length, self.seed, self.device, watched),
+                None,
+            )
+
+    def likelihood(self) -> Likelihood | None:
+        """The log-likelihood of the rows; None where there was no time."""
+        return _in_time(
+            self.limit,
+            LIKELIHOOD,
+            lambda: _likelihood(self.looked, self.asked, self.seed, self.device, self.limit, self.reporter),
+            None,
+        )
+
+    def notes(self, drawn: int, tips: Sequence[Tipping | None], hidden: HiddenCells) -> list[str]:
+        """What the report says of how far this came; `drawn`: how many rows were filled."""
+        looked = self.looked
+        notes: list[str] = []
+        if drawn < looked.table.N:
+            notes.append(
+                f"holes are filled in {drawn:,} of {looked.table.N:,} rows, drawn at random (seed {self.seed}; "
+                "--rows all: in all)"
+            )
+        for one, found in zip(looked.tips, tips, strict=False):  # none where nothing was drawn
+            if found is None:
+                name = looked.columns[one.column].name
+                notes.append(
+                    f"--tipping {name}: no interval, as there is one draw only or a filled column does not vary"
+                )
+        notes += hidden.notes
+        if self.limit.cut:
+            ended = ", ".join(dict.fromkeys(self.limit.cut))
+            notes.append(f"{self.limit.words()} ended early, or left no time for: {ended}")
+        return notes
 
 
 class _Until(NamedTuple):

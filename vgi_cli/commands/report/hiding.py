@@ -17,8 +17,9 @@ from torch import Tensor
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats
-from vgi_cli.commands.impute import Sampling, Watch, seed_of
 from vgi_cli.commands.requests import ImputeRequest
+from vgi_cli.commands.run_table import seed_of
+from vgi_cli.commands.sampling import Sampling, Watch
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, number_scores
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.plan import stream

@@ -34,17 +34,19 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from vgi_cli.completers.base import GivenUp, ask, never
-from vgi_cli.data import TensorTable
+from vgi_cli.data import Rounding, TensorTable
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.em import EmConfig, redraws_of
 from vgi_cli.methods.em.steps import settle
-from vgi_cli.models.gaussian.family import GaussianFamily, em_table
+from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, em_table
+from vgi_cli.models.gaussian.gaussians import Penalty
 from vgi_cli.models.gaussian.rounded import redrawn_table
 
 Kind = Literal["multinomial", "bayesian"]
@@ -126,50 +128,101 @@ def refits(
     Rows that are not used do not enter. Where rows have weights, those of a sample come on top.
     """
     table = table.rows(table.used).to(dtype=torch.float64)
-    x, missing, own = table.x, table.missing, table.relative_weight
-    N = len(x)
     fitted = copy.deepcopy(model).double()
-    size = size_of(fitted, missing) if size is None else size
-    penalty = fitted.penalty(config.pooling, config.floor)
-    base = em_table(x, missing, own, table.scratch)
-    rounding = table.rounding if redraws_of(config, fitted, table) else None
-    several, all_rows = fitted.gaussians.K > 1, size.rows >= N
-
+    size = size_of(fitted, table.missing) if size is None else size
+    sampled = _Sampled(
+        fitted,
+        table,
+        size,
+        penalty=fitted.penalty(config.pooling, config.floor),
+        base=em_table(table.x, table.missing, table.relative_weight, table.scratch),
+        rounding=table.rounding if redraws_of(config, fitted, table) else None,
+        tolerance=tolerance,
+        stop=stop,
+    )
     for number in numbers:
         if stop():
             return
-        generator = stream(number)
-        refit = copy.deepcopy(fitted)
-        weights = row_weights(N, size.kind, generator, min(size.rows, N))
-        if own is not None:
-            weights = weights * own
         before = numbers[number] if isinstance(numbers, Mapping) else number
-        anew = all_rows and (refit.take_turn(before) or several)
-        if anew:
-            seed = int(torch.randint(2**62, (), generator=generator))
-            drawn = torch.multinomial(weights, N, replacement=True, generator=generator)
-            refit.initialise(filled(fitted, x, missing, seed)[drawn], generator)
-        least = tolerance if tolerance is not None else ANEW_TOLERANCE if anew and several else TOLERANCE
-        limit = least * refit.free_parameters()
         try:
-            table_of = base.reweighted(weights)
-            if rounding is not None:
-                seed = int(torch.randint(2**62, (), generator=generator))
-                table_of = redrawn_table(fitted, table_of, rounding, seed)
-            settled = settle(
-                refit,
-                table_of,
-                penalty,
-                steps=size.steps,
-                tolerance=limit,
-                refine=(several or refit.aimed) and all_rows,
-                each=lambda _: ask(stop),
-            )
+            refit = sampled.refit(stream(number), before)
         except GivenUp:
             return
-        if not all_rows:
-            refit.shrink_to(fitted, math.sqrt(size.rows / N))
-        yield Refit({name: value.detach().clone() for name, value in refit.state_dict().items()}, settled)
+        yield refit
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    """A fitted model, and the rows of which its refits have samples.
+
+    table      its rows that are used, float64
+    size       of the refits
+    penalty    of the likelihood
+    base       the rows as EM takes them, with their own weights
+    rounding   of wide cells whose places are drawn anew; None: there are none
+    tolerance  nats a free parameter; None: TOLERANCE, or ANEW_TOLERANCE
+    stop       asked between steps: GivenUp where it is true
+    """
+
+    fitted: GaussianFamily
+    table: TensorTable
+    size: Size
+    penalty: Penalty
+    base: EmTable
+    rounding: Rounding | None
+    tolerance: float | None
+    stop: Callable[[], bool]
+
+    @property
+    def several(self) -> bool:
+        """Whether the model has several components."""
+        return self.fitted.gaussians.K > 1
+
+    @property
+    def all_rows(self) -> bool:
+        """Whether a sample has as many rows as there are."""
+        return self.size.rows >= self.table.N
+
+    def refit(self, generator: torch.Generator, before: int) -> Refit:
+        """The model refitted to a sample of the rows; `before`: how many refits of it came before."""
+        refit = copy.deepcopy(self.fitted)
+        weights = self._weights(generator)
+        anew = self.all_rows and (refit.take_turn(before) or self.several)
+        if anew:
+            self._begin_anew(refit, weights, generator)
+        least = ANEW_TOLERANCE if anew and self.several else TOLERANCE
+        settled = settle(
+            refit,
+            self._sample(weights, generator),
+            self.penalty,
+            steps=self.size.steps,
+            tolerance=(least if self.tolerance is None else self.tolerance) * refit.free_parameters(),
+            refine=(self.several or refit.aimed) and self.all_rows,
+            each=lambda _: ask(self.stop),
+        )
+        refit.restore_noise((~self.table.missing).sum(0).to(self.table.x))
+        if not self.all_rows:
+            refit.shrink_to(self.fitted, math.sqrt(self.size.rows / self.table.N))
+        return Refit({name: value.detach().clone() for name, value in refit.state_dict().items()}, settled)
+
+    def _weights(self, generator: torch.Generator) -> Tensor:
+        """[N] how the rows count in a sample, with their own weights."""
+        N, own = self.table.N, self.table.relative_weight
+        weights = row_weights(N, self.size.kind, generator, min(self.size.rows, N))
+        return weights if own is None else weights * own
+
+    def _begin_anew(self, refit: GaussianFamily, weights: Tensor, generator: torch.Generator) -> None:
+        """Let a refit begin with rows of its sample, filled by the fitted model, not with the fitted parameters."""
+        seed = int(torch.randint(2**62, (), generator=generator))
+        drawn = torch.multinomial(weights, self.table.N, replacement=True, generator=generator)
+        refit.initialise(filled(self.fitted, self.table.x, self.table.missing, seed)[drawn], generator)
+
+    def _sample(self, weights: Tensor, generator: torch.Generator) -> EmTable:
+        """The rows with the weights of a sample, wide cells at places that are drawn anew."""
+        table = self.base.reweighted(weights)
+        if self.rounding is None:
+            return table
+        return redrawn_table(self.fitted, table, self.rounding, int(torch.randint(2**62, (), generator=generator)))
 
 
 def filled(model: GaussianFamily, x: Tensor, missing: Tensor, seed: int) -> Tensor:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -93,55 +94,104 @@ def choose_size(
     fold = torch.arange(table.N) % FOLDS
     starts = [completed(table.rows(fold != number), generator) for number in range(FOLDS)]
     seed = int(torch.randint(2**62, (), generator=generator))
-    costs = [
-        [3.0 * EPOCHS * (FOLDS - 1) * step_work(family.build(candidate, table.layout), table.N) for candidate in path]
-        for path in paths
-    ]
-    work, overall, poor_paths, cut = 0.0, -math.inf, 0, False
-    tried: list[Candidate] = []
-    last_in_bound: list[ModelConfig] = []
-    for number, path in enumerate(paths):
+    search = _Search(family, paths, table, starts, em, seed, stop, progress)
+    overall = search.run()
+    tried, cut = search.tried, search.cut
+    if not tried:
+        return Sizing(paths[0][0], f"{plain(paths[0][0])}: no time was left to try more", (), cut)
+    winner = next(one for one in tried if one.score == overall)
+    some = f" on {len(rows):,} of {len(used):,} rows" if len(rows) < len(used) else ""
+    every = ", ".join(f"{describe(t.config)} {t.score:.2f}" for t in tried)
+    scores = f"log-likelihood of held-out rows, nats a row, encoded: {every}"
+    return Sizing(winner.config, search.reason(winner, some), tuple(tried), cut, scores)
+
+
+@dataclass
+class _Search:
+    """A search along paths of ever larger candidates.
+
+    table          the rows that are compared, in FOLDS
+    starts         of each fold, the rows of the others, completed
+    seed           of the candidates' fits
+    work           that was done
+    tried          the candidates that were scored
+    last_in_bound  those after which a path was left since the next one would have been too much work
+    cut            whether the time was over first
+    """
+
+    family: type[GaussianFamily]
+    paths: Sequence[Sequence[ModelConfig]]
+    table: TensorTable
+    starts: Sequence[Tensor]
+    em: EmConfig
+    seed: int
+    stop: Callable[[], bool]
+    progress: Callable[[float], None]
+    work: float = 0.0
+    tried: list[Candidate] = field(default_factory=list)
+    last_in_bound: list[ModelConfig] = field(default_factory=list)
+    cut: bool = False
+
+    def run(self) -> float:
+        """Follow the paths until two in turn lead to nothing better: the best score, -inf where there is none."""
+        table, build = self.table, self.family.build
+        costs = [
+            [3.0 * EPOCHS * (FOLDS - 1) * step_work(build(candidate, table.layout), table.N) for candidate in path]
+            for path in self.paths
+        ]
+        overall, poor_paths = -math.inf, 0
+        for number, path in enumerate(self.paths):
+            best = self._follow(path, costs[number:])
+            poor_paths = 0 if best > overall else poor_paths + 1
+            overall = max(overall, best)
+            if poor_paths == 2 or self.cut:
+                break
+        return overall
+
+    def _follow(self, path: Sequence[ModelConfig], costs: Sequence[Sequence[float]]) -> float:
+        """Try the candidates of a path until two in turn are no better: the best score, -inf where there is none.
+        `costs`: the work of its candidates, and of those of the paths after it."""
         best, worse = -math.inf, 0
+        own, *others = costs
         for place, candidate in enumerate(path):
-            cost = costs[number][place]
-            if work + cost > WORK and tried:
-                last_in_bound += [tried[-1].config] * (place > 0)
+            if self.work + own[place] > WORK and self.tried:
+                self.last_in_bound += [self.tried[-1].config] * (place > 0)
                 break
-            whole = work + _ahead([costs[number][place:], *costs[number + 1 :]], WORK - work)
-
-            def each(share: float, work: float = work, cost: float = cost, whole: float = whole) -> None:
-                progress((work + share * cost) / whole)
-                ask(stop)
-
+            whole = self.work + _ahead([own[place:], *others], WORK - self.work)
             try:
-                score = held_out(family, candidate, table, starts, em, seed, each)
+                score = self._score(candidate, own[place], whole)
             except GivenUp:
-                cut = True
+                self.cut = True
                 break
-            work += cost
-            tried.append(Candidate(candidate, score))
+            self.work += own[place]
+            self.tried.append(Candidate(candidate, score))
             worse = 0 if score > best else worse + 1
             best = max(best, score)
             if worse == 2:
                 break
-        poor_paths = 0 if best > overall else poor_paths + 1
-        overall = max(overall, best)
-        if poor_paths == 2 or cut:
-            break
-    if not tried:
-        return Sizing(paths[0][0], f"{plain(paths[0][0])}: no time was left to try more", (), cut)
-    winner = next(one for one in tried if one.score == overall)
-    verb = "describes" if _single(winner.config) else "describe"
-    more = "; more would take too long to compare" if winner.config in last_in_bound else ""
-    some = f" on {len(rows):,} of {len(used):,} rows" if len(rows) < len(used) else ""
-    reason = f"{plain(winner.config)} {verb} held-out rows best ({_range(tried)}{some}{more}; scores with -v)"
-    if len(tried) == 1:
-        reason = f"{plain(winner.config)}: no other number was tried{some}{more}"
-    if cut:
-        reason += "; the time limit ended the search, with more time another number may be chosen"
-    every = ", ".join(f"{describe(t.config)} {t.score:.2f}" for t in tried)
-    scores = f"log-likelihood of held-out rows, nats a row, encoded: {every}"
-    return Sizing(winner.config, reason, tuple(tried), cut, scores)
+        return best
+
+    def _score(self, candidate: ModelConfig, cost: float, whole: float) -> float:
+        """The score of a candidate, which takes `cost` of the `whole` work. GivenUp where the time is over."""
+
+        def each(share: float) -> None:
+            self.progress((self.work + share * cost) / whole)
+            ask(self.stop)
+
+        return held_out(self.family, candidate, self.table, self.starts, self.em, self.seed, each)
+
+    def reason(self, winner: Candidate, some: str) -> str:
+        """Why the winner was chosen; `some`: on which rows, where these are not all."""
+        more = "; more would take too long to compare" if winner.config in self.last_in_bound else ""
+        if len(self.tried) == 1:
+            reason = f"{plain(winner.config)}: no other number was tried{some}{more}"
+        else:
+            verb = "describes" if _single(winner.config) else "describe"
+            compared = f"{_range(self.tried)}{some}{more}; scores with -v"
+            reason = f"{plain(winner.config)} {verb} held-out rows best ({compared})"
+        if self.cut:
+            reason += "; the time limit ended the search, with more time another number may be chosen"
+        return reason
 
 
 def _ahead(costs: Sequence[Sequence[float]], room: float) -> float:

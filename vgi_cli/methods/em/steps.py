@@ -127,19 +127,18 @@ def climb(
     *,
     epochs: int,
     tolerance: float,
-    accelerate: bool = True,
     each: Callable[[int], None] = nothing,
 ) -> EmValue:
-    """Iterate in place until an iteration gains less than `tolerance` nats a row, at most `epochs` times. `each` is
-    told after every iteration how many are done; what it raises ends the climb."""
+    """Iterate in place, accelerated, until an iteration gains less than `tolerance` nats a row, at most `epochs` times.
+    `each` is told after every iteration how many are done; what it raises ends the climb."""
     rows = table.total
-    value = iteration(model, table, penalty, accelerate)
+    value = iteration(model, table, penalty, True)
     for done in range(1, epochs):
         each(done)
         anew = is_refined(model, done)
         if anew:
             model.refine(table, penalty)
-        last, value = value, iteration(model, table, penalty, accelerate)
+        last, value = value, iteration(model, table, penalty, True)
         if not (anew and model.aimed) and bool(value.objective - last.objective < tolerance * rows):
             break
     return value

@@ -15,6 +15,12 @@ from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily
 from vgi_cli.models.gaussian.gaussians import Penalty
 from vgi_cli.ranges import Factors
 
+FITTED_TWICE = 2
+"""A fit takes as many degrees of freedom from the noise of n cells as it has coefficients, and a bootstrap refit as
+many again: its weights have a mean of 1 and a variance of 1, so that its cells are worth n / 2."""
+MOST_LOST = 0.7
+"""Share of a noise variance that is taken for lost at most."""
+
 
 class FaConfig(ModelConfig):
     """factors: number L of latent factors; none: chosen by the method (see methods/sizing)."""
@@ -89,6 +95,13 @@ class FactorAnalysis(GaussianFamily):
 
     def free_parameters(self) -> int:
         return self.gaussians.free_parameters()
+
+    @torch.no_grad()
+    def restore_noise(self, cells: Tensor) -> None:
+        """Each column is a regression on the factors: the mean square of what it leaves is that of n less as many
+        degrees of freedom as it has coefficients, L + 1, in the fit and in the refit."""
+        lost = FITTED_TWICE * (self._factors.L + 1) / cells.clamp(min=1)
+        self._factors.log_psi.sub_(torch.log1p(-lost.clamp(max=MOST_LOST)))
 
     @torch.no_grad()
     def factorised_step(self, table: EmTable, penalty: Penalty) -> EmValue:

@@ -365,6 +365,10 @@ class GaussianFamily(Marginal):
         self.gaussians.shrink_to(other.gaussians, share)
         self.set_weights(torch.lerp(others, mine, share).exp())
 
+    def restore_noise(self, cells: Tensor) -> None:
+        """Take back, in place, what a bootstrap refit has lost of the noise beside what it fitted to it, where no prior
+        does that; cells [D]: how many are observed of each column."""
+
     def take_turn(self, number: int) -> bool:
         """Become of the kind that the bootstrap refit of this number is of, in place; True where that is not the kind
         of the fit, so that the refit has to start anew."""

@@ -1,0 +1,247 @@
+"""A comparison of models that is stopped: what was scored is kept, and `--resume` goes on from there."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import vgi_cli
+from tests.fitting.test_contest import QUICK, holes, normal
+from vgi_cli.cli.app import main
+from vgi_cli.errors import Interrupted, UsageError
+from vgi_cli.fitting.contest import contest
+from vgi_cli.machine.work import TimeUp
+from vgi_cli.runs.comparison import compared
+
+SAME = ("contest.json", "model.safetensors", "recipe.yaml", "schema.json", "state.safetensors")
+"""Files that hold neither paths nor times."""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "t.csv"
+    holes(normal(60, 4), 0.2, 5).to_csv(path, index=False)
+    return path
+
+
+def fit(table: Path | pd.DataFrame | None, out: Path, **options: Any) -> list[str]:
+    """What a fit says, and its warnings."""
+    said: list[str] = []
+    settings = options if options.get("resume") else {"set": QUICK, "threads": 1, **options}
+    vgi_cli.fit(table, out=out, say=said.append, **settings)
+    return said
+
+
+def stopping(patched: pytest.MonkeyPatch, after: int, error: BaseException | None = None) -> None:
+    """Let a signal arrive once so many models were scored."""
+    real, begun = contest.score, []
+
+    def score(*inputs: Any) -> Any:
+        begun.append(inputs)
+        if len(begun) > after:
+            raise error or Interrupted("stopped by SIGINT", 130)
+        return real(*inputs)
+
+    patched.setattr(contest, "score", score)
+
+
+def stopped(table: Path, out: Path, after: int, **options: Any) -> Interrupted:
+    with pytest.MonkeyPatch.context() as patched:
+        stopping(patched, after)
+        with pytest.raises(Interrupted) as caught:
+            fit(table, out, **options)
+    return caught.value
+
+
+def count_scored(patched: pytest.MonkeyPatch) -> list[str]:
+    """Titles of the models that are scored from now on."""
+    real, titles = contest.score, []
+
+    def score(candidate: contest.Candidate, *more: Any) -> Any:
+        titles.append(candidate.title)
+        return real(candidate, *more)
+
+    patched.setattr(contest, "score", score)
+    return titles
+
+
+def same(one: Path, other: Path) -> None:
+    for name in SAME:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"holdout_cells": 0.1}, {"compare": "flow"}], ids=["plain", "holdout", "flows"]
+)
+def test_it_goes_on_where_it_was_stopped_bit_for_bit(
+    table: Path, tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit(table, tmp_path / "whole", **options)
+    models = len(json.loads((tmp_path / "whole" / "contest.json").read_text())["candidates"])
+    part = tmp_path / "part"
+    error = stopped(table, part, models - 1, **options)
+    what = "the first fit" if "holdout_cells" in options else "while models were compared"
+    assert what in error.message and error.exit_code == 130
+    assert error.message.endswith(f", before the run was begun: what {models - 1} models scored is kept in {part}")
+    assert error.hint == f"continue with: vgi fit --resume --out {part}"
+    assert compared(part) == models - 1 and not (part / "manifest.json").exists()
+    titles = count_scored(monkeypatch)
+    said = fit(None, part, resume=True)
+    assert len(titles) == 1
+    if "holdout_cells" not in options:  # whose first fit says nothing
+        assert f"{models - 1} of the models had been scored before the fit was stopped: not again" in said
+    assert f"models were compared in {part} before: the comparison goes on" in said
+    same(tmp_path / "whole", part)
+    assert not (part / ".comparison").exists()
+
+
+def test_a_flow_that_was_scored_is_not_fitted_again(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_: object) -> None:
+        raise Interrupted("stopped by SIGTERM", 143)
+
+    part = tmp_path / "part"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(contest.Standings, "decided", late)
+        with pytest.raises(Interrupted, match=r"stopped by SIGTERM; what .* models scored is kept in"):
+            fit(table, part, compare="flow")
+    titles = count_scored(monkeypatch)
+    fit(None, part, resume=True)
+    assert titles == []
+    compared = json.loads((part / "contest.json").read_text())["candidates"]
+    assert "flow" in {one["model"] for one in compared}
+
+
+def test_a_table_in_memory_is_given_again(tmp_path: Path, table: Path) -> None:
+    frame, part = pd.read_csv(table), tmp_path / "part"
+    fit(frame, tmp_path / "whole")
+    with pytest.MonkeyPatch.context() as patched:
+        stopping(patched, 2)
+        with pytest.raises(Interrupted, match="what 2 models scored is kept"):
+            fit(frame, part)
+    assert "2 of the models had been scored before the fit was stopped: not again" in fit(frame, part, resume=True)
+    same(tmp_path / "whole", part)
+
+
+def test_a_time_limit_that_ends_the_fit_keeps_what_was_scored(table: Path, tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    with pytest.MonkeyPatch.context() as patched:
+        stopping(patched, 1, TimeUp("stopped before training began: the time limit of 5 s was over; nothing was kept"))
+        with pytest.raises(TimeUp, match=r"was over; what 1 model scored is kept in .*part$"):
+            fit(table, part, time_limit="1h")
+    said = fit(None, part, resume=True)  # without a limit: that of the first command is over
+    assert "1 of the models had been scored before the fit was stopped: not again" in said
+    assert json.loads((part / "manifest.json").read_text())["time_limit"] == {}
+
+
+def test_scores_of_other_rows_or_other_settings_are_not_taken(table: Path, tmp_path: Path) -> None:
+    for name, change in (("seed", {"seed": 3}), ("table", {})):
+        part = tmp_path / name
+        stopped(table, part, 2)
+        if not change:
+            holes(normal(60, 9), 0.2, 5).to_csv(table, index=False)
+        said = fit(None, part, resume=True, **change)
+        assert not any("had been scored before" in line for line in said)
+
+
+def test_a_damaged_score_is_made_again(table: Path, tmp_path: Path) -> None:
+    fit(table, tmp_path / "whole")
+    part = tmp_path / "part"
+    stopped(table, part, 2)
+    damaged = sorted((part / ".comparison").glob("*.safetensors"))[0]
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"\x07")
+    said = fit(None, part, resume=True)
+    assert f"warning: {damaged} is damaged: what it holds is scored again" in said
+    assert "1 of the models had been scored before the fit was stopped: not again" in said
+    same(tmp_path / "whole", part)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"format": 9}', r"command.json has format 9, and this version reads 1"),
+        (b"{", r"cannot read .*command.json \(.*\)"),
+    ],
+)
+def test_what_it_was_begun_with_must_be_readable(
+    content: bytes, message: str, table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    part = tmp_path / "part"
+    stopped(table, part, 1)
+    (part / ".comparison" / "command.json").write_bytes(content)
+    before = {path: path.read_bytes() for path in part.rglob("*") if path.is_file()}
+    assert main(["fit", "--resume", "--out", str(part)]) == 2
+    error = capfd.readouterr().err
+    assert pd.Series([error]).str.contains(message).all() and "with --force" in error
+    assert {path: path.read_bytes() for path in part.rglob("*") if path.is_file()} == before
+
+
+def test_other_commands_say_what_lies_there(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    part = tmp_path / "part"
+    stopped(table, part, 1)
+    with pytest.raises(UsageError, match=r"--out: '.*part' exists") as caught:
+        fit(table, part)
+    assert caught.value.hint == "--force replaces it, --resume continues it"
+    assert main(["impute", "--checkpoint", str(part)]) == 2
+    error = capfd.readouterr().err
+    assert f"'{part}' holds no model yet: the fit was stopped while models were compared" in error
+    assert f"continue it with: vgi fit --resume --out {part}" in error
+    assert not any("had been scored before" in line for line in fit(table, part, force=True))
+    assert not (part / ".comparison").exists()
+
+
+def test_a_run_that_is_to_be_replaced_stays_until_models_were_compared(table: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    fit(table, run, seed=1)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    error = stopped(table, run, 2, force=True)
+    assert error.message.endswith("nothing was kept")
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_a_full_disk_leaves_what_was_scored(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    part, real, written = tmp_path / "part", os.replace, []
+
+    def full(source: Path, target: Path) -> None:
+        written.append(target)
+        if ".comparison" in str(target) and len(written) > 3:  # the command, and two scores
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        real(source, target)
+
+    settings = [word for key, value in QUICK.items() for word in ("--set", f"{key}={value}")]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "replace", full)
+        assert main(["fit", str(table), "--out", str(part), *settings]) == 1
+    error = capfd.readouterr().err
+    assert f"cannot write in '{part}': No space left on device; what models scored so far is kept" in error
+    assert f"make room, then: vgi fit --resume --out {part}" in error
+    assert main(["fit", "--resume", "--out", str(part)]) == 0
+    assert "2 of the models had been scored before" in capfd.readouterr().err
+
+
+def test_a_refused_fit_leaves_nothing(table: Path, tmp_path: Path) -> None:
+    """And one that goes on leaves what was there."""
+
+    def refused(change: Callable[[pytest.MonkeyPatch], None], **options: Any) -> None:
+        with pytest.MonkeyPatch.context() as patched:
+            change(patched)
+            with pytest.raises(UsageError, match="no"):
+                fit(None if options else table, tmp_path / "part", **options)
+
+    def late(patched: pytest.MonkeyPatch) -> None:
+        stopping(patched, 2, UsageError("no"))
+
+    refused(late)
+    assert not (tmp_path / "part").exists()
+    stopped(table, tmp_path / "part", 2)
+    refused(lambda patched: stopping(patched, 0, UsageError("no")), resume=True)
+    assert compared(tmp_path / "part") == 2
+    assert sorted(path.name for path in (tmp_path / "part").iterdir()) == [".comparison"]

@@ -1,0 +1,328 @@
+"""Draws of the holes of a table from a run, block by block or as a whole, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vgi_cli.columns.base import Point
+from vgi_cli.columns.blanks import read_blanks, take_back
+from vgi_cli.columns.numerals import Floats, Ints
+from vgi_cli.columns.schema import Schema
+from vgi_cli.commands.deltas import Deltas
+from vgi_cli.commands.requests import ImputeRequest
+from vgi_cli.commands.run_table import (
+    compute_on,
+    seed_of,
+)
+from vgi_cli.commands.samplers import checked_sampler, make_imputer, sampler_of
+from vgi_cli.encoding.apart import Apart
+from vgi_cli.encoding.check import Holes
+from vgi_cli.encoding.encoder import RowKeys, decode, unpool
+from vgi_cli.encoding.encoder import box as box_of
+from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.redundant import codes_of
+from vgi_cli.encoding.skips import mask_probability
+from vgi_cli.fitting.fitted import FittedTable
+from vgi_cli.fitting.rows import Rows
+from vgi_cli.machine.work import OutOfTime, TimeUp, Work
+from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.registry import names as registry
+from vgi_cli.reporting import DRAWING, Reporter, Stage
+from vgi_cli.samplers.base import ROW_BLOCK, Box, Imputer
+from vgi_cli.samplers.base import impute as impute_rows
+from vgi_cli.samplers.selected import Selected
+from vgi_cli.table.base import Table
+from vgi_cli.table.draws import SpooledDraws, require_finite
+from vgi_cli.table.fills import avoid_codes
+from vgi_cli.table.source import Source
+
+STRATA = 20
+"""Draws of an even estimate that divide the distribution of a cell among them; of more, each so many of them do."""
+AVERAGED_CELLS = 1 << 21
+"""Cells of all draws that are held at a time, where a point estimate is made of them."""
+
+
+class Watch:
+    """How many of the rows with a hole have been drawn; it raises OutOfTime where the time is over."""
+
+    def __init__(self, stage: Stage, done: int, count: int, over: Callable[[], bool]) -> None:
+        self.done, self.count = done, count
+        self._stage, self._over = stage, over
+
+    def within(self, rows: int) -> Callable[[float], None]:
+        """What is told the share of the next rows that is done."""
+
+        def tell(share: float) -> None:
+            if self._over():
+                raise OutOfTime
+            done = self.done + share * rows
+            self._stage(done / max(self.count, 1), int(done), self.count)
+
+        tell(0.0)
+        return tell
+
+    def add(self, rows: int) -> None:
+        """These rows have been drawn."""
+        self.done += rows
+        self._stage(self.done / max(self.count, 1), self.done, self.count)
+
+
+class Imputed(NamedTuple):
+    """draws [m, N, D] in data units and in the order of the schema's modelled columns; what the sampler reports."""
+
+    draws: Floats
+    diagnostics: dict[str, object]
+    sampler: str
+
+
+class Sampling:
+    """Draws of the holes of a table, which may come in blocks: the result does not depend on them."""
+
+    def __init__(
+        self,
+        fitted: FittedTable,
+        request: ImputeRequest,
+        work: Work,
+        *,
+        incomplete: int = 1,
+    ) -> None:
+        """`request`: with the number of draws; `incomplete`: rows with a hole, where that is known (of none nothing is
+        drawn, nor said of draws). UsageError for a device, sampler or uncertainty that cannot be; TimeUp where the
+        limit is over."""
+        self._fitted, self._request, self._reporter, self._limit = fitted, request, work.reporter, work.limit
+        self._m, self.shard = cast(int, request.m), request.part
+        self._device = compute_on(fitted, request)
+        self._seed = seed_of(fitted, request)
+        self.sampler = sampler_of(fitted, request)
+        self._imputer: Imputer | None = None
+        self.even = self.own_table = False
+        self._moved: dict[str, int] = {}
+        self._apart, self._unkept = 0, list[Apart]()
+        self.deltas = Deltas(request.delta or (), fitted, self.sampler)
+        self._blanks = read_blanks(request.leave_blank or (), fitted.schema)
+        self._left = np.zeros((len(self._blanks) + 1, self.kept), np.int64)
+        if not fitted.empty and incomplete == 0:
+            checked_sampler(fitted, request)
+        elif not fitted.empty:
+            self._imputer, self._dtype = make_imputer(fitted, request, self._device, work)
+            if (fitted.schema.skips or fitted.schema.thresholds) and not registry.SAMPLERS[self.sampler].traits.stored:
+                self._imputer = Selected(self._imputer, self._mask_probability)
+
+    @property
+    def kept(self) -> int:
+        """Tables that come out: one for each draw, or one of point estimates."""
+        return self._m if self._request.point is None else 1
+
+    def require(self, rows: Rows) -> None:
+        """UsageError or InputError where the sampler cannot draw for some rows, before it does."""
+        if self._imputer is not None:
+            self._imputer.require(rows.keys.to(self._device), rows.table.missing.to(self._device), self._m)
+
+    def fill(self, source: Source, incomplete: int, draws: SpooledDraws, keys: RowKeys) -> None:
+        """Draw block by block; `incomplete`: rows with a hole, for the progress. TimeUp where the limit is over."""
+        done = 0
+        with self._reporter.stage(DRAWING, "rows", self._limit.end) as stage:
+            for block in source.blocks():
+                rows = self._fitted.rows(block.table, keys.of(block.table))
+                watch = Watch(stage, done, incomplete, self._limit.over)
+                try:
+                    drawn = self.draw(rows, watch)
+                except OutOfTime:
+                    raise self._time_up(watch) from None
+                self.keep_off_codes(drawn, block.table)
+                self.leave_blank(drawn, rows)
+                holes = rows.table.layout.of_columns(rows.table.missing)
+                draws.add(block.first, holes.numpy(), drawn)
+                done += int(holes.any(1).sum())
+        self.finish()
+
+    def _time_up(self, watch: Watch) -> TimeUp:
+        count = f"{watch.done:,} of {watch.count:,} rows with holes"
+        return TimeUp(
+            f"stopped while the holes were filled: {self._limit.words()} was over after {count}; nothing was written",
+            "give it more time, or ask for fewer draws (--m)",
+        )
+
+    def whole(self, rows: Rows) -> Floats:
+        """As `draw`, of rows that are all there are, as a stage. TimeUp where the limit is over."""
+        count = int(rows.table.layout.of_columns(rows.table.missing).any(1).sum())
+        with self._reporter.stage(DRAWING, "rows", self._limit.end) as stage:
+            watch = Watch(stage, 0, count, self._limit.over)
+            try:
+                return self.draw(rows, watch)
+            except OutOfTime:
+                raise self._time_up(watch) from None
+
+    def draw(self, rows: Rows, watch: Watch) -> Floats:
+        """[m, N, D] draws of some rows in data units, or [1, N, D] point estimates. OutOfTime where the watch says
+        so."""
+        if self._request.point is None:
+            return self._drawn(rows, watch)
+        most = ROW_BLOCK * max(1, AVERAGED_CELLS // (ROW_BLOCK * self._m * max(1, rows.table.D)))
+        parts = [self._drawn(rows.at(some), watch) for some in torch.arange(rows.table.N).split(most)]
+        return np.concatenate(parts, 1)
+
+    def _drawn(self, rows: Rows, watch: Watch) -> Floats:
+        """As `draw`, of all the rows at once."""
+        schema = self._fitted.schema
+        numbers = torch.arange(self._m, device=self._device)
+        strata = min(self._m, STRATA) if self.even else 0
+        noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers, strata=strata)
+        if self._imputer is None:
+            draws = decode(rows.table.x.expand(self._m, -1, -1), schema)
+        else:
+            ranges = box_of(schema)
+            box = Box(ranges.low.to(self._device, self._dtype), ranges.high.to(self._device, self._dtype))
+            x = self._draw_rows(self._imputer, rows, noise, box, watch)
+            x = self.deltas.turn_levels(x, rows, noise, self._imputer)
+            draws = decode(x.cpu(), schema)
+            self.deltas.shift_numbers(draws, rows, noise)
+        draws = unpool(draws, schema, self._seed, rows.keys)
+        missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
+        require_finite(draws, missing, schema.layout.columns)
+        observed = observed_codes(rows, schema, related_columns(schema))
+
+        def uniform(name: str) -> Floats:
+            place = schema.layout.slices[schema.modelled.index(name)].start
+            every = noise.at("skips").uniform([noise.columns[place]])[..., 0]
+            return every[: len(draws)].double().cpu().numpy()
+
+        apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform)
+        if self._request.point is not None:
+            draws = point_estimate(draws, cast(Point, self._request.point), schema)
+            apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform)
+        if self._blanks:
+            self._unkept.append(apart)
+        else:
+            self._apart += apart.count()
+        return draws
+
+    def _mask_probability(self, x: Tensor, missing: Tensor) -> Tensor:
+        """As of `Selected`, by the skips and thresholds of the columns. What blank answers say is a matter of the table
+        that was fitted: elsewhere a question may have been left out."""
+        numbers, holes = x.double().cpu().numpy(), missing.cpu().numpy()
+        chance = mask_probability(numbers, holes, self._fitted.schema, blanks=self.own_table)
+        return torch.from_numpy(chance).to(x.device)
+
+    def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:
+        """[m, N, D] encoded: incomplete rows drawn, complete rows as they are."""
+        x, missing = rows.table.x.to(self._device, self._dtype), rows.table.missing.to(self._device)
+        out = x.expand(len(noise.draws), *x.shape).clone()
+        index = rows.table.layout.of_columns(missing).any(1).nonzero()[:, 0]
+        for some in index.split(imputer.rows_at_once(len(noise.draws), x)):
+            imputer.watch = watch.within(len(some))
+            out[:, some] = impute_rows(imputer, x[some], missing[some], noise.select(rows=some), box)
+            watch.add(len(some))
+        return out
+
+    def keep_off_codes(self, draws: Floats, table: Table) -> None:
+        """Move the draws [m, N, D] of a table that would read as missing there."""
+        for name, count in avoid_codes(draws, table, self._fitted.schema).items():
+            self._moved[name] = self._moved.get(name, 0) + count
+
+    def leave_blank(self, draws: Floats, rows: Rows) -> None:
+        """Take the fills back that are to stay blank, NaN in their place, in draws [m, N, D] of rows."""
+        if not self._blanks:
+            return
+        schema = self._fitted.schema
+        missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
+        names = [schema.modelled[one.other] for one in self._blanks]
+        observed = observed_codes(rows, schema, names)
+        if rows.source is not None:  # a level that stays though the fit has not seen it is there
+            for name in names:
+                absent = rows.source.table.missing(name)[rows.places.numpy()]
+                missing[:, schema.modelled.index(name)] &= absent
+        self._left += take_back(self._blanks, draws, observed, missing, schema)
+        first = 0
+        for apart in self._unkept:  # what a rule says of a cell that stays blank holds
+            some = draws[:, first : first + apart.shape[1]]
+            self._apart, first = self._apart + apart.count(some), first + some.shape[1]
+        self._unkept.clear()
+
+    @property
+    def left(self) -> Ints:
+        """[kept] number of holes of each table that stay by request."""
+        return np.asarray(self._left[-1])
+
+    def described(self) -> dict[str, object]:
+        """How the draws were made, for a record."""
+        shard = {} if self.shard is None else {"shard": str(self.shard)}
+        return {
+            **shard,
+            "run": self._fitted.run.name,
+            "seed": self._seed,
+            "m": self._m,
+            "sampler": self.sampler,
+            "deltas": self.deltas.record(),
+        }
+
+    def finish(self) -> dict[str, object]:
+        """After the last rows: what the sampler reports."""
+        for name, count in self._moved.items():
+            fills = "fill was what means" if count == 1 else "fills were what means"
+            self._reporter.say(f"column '{name}': {count} {fills} missing (--na-values): the next value was taken")
+        if self._apart:
+            one, of = self._apart == 1, f" of the {self.kept} filled tables together" if self.kept > 1 else ""
+            filled = f"{self._apart:,} {'' if of else 'filled '}row{'s' * (not one)}{of} do{'es' * one}"
+            why = "the limits of their columns, observed cells or another such rule are against it"
+            self._reporter.say(f"{filled} not keep to what holds in every row of the fit: {why}")
+        for place, rule in enumerate(self._blanks):
+            self._reporter.say(f"--leave-blank {rule.said}: {_range(self._left[place])} holes stay")
+        self.deltas.say(self._reporter)
+        diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
+        report_diagnostics(self.sampler, diagnostics, self._reporter)
+        return diagnostics
+
+
+def related_columns(schema: Schema) -> set[str]:
+    """Names of the columns that have to do with others."""
+    names = {name for relation in schema.relations for name in relation.names}
+    return names | {name for order in schema.orders for name in (order.low, order.high)}
+
+
+def observed_codes(rows: Rows, schema: Schema, names: Collection[str]) -> Floats:
+    """[N, columns] codes of some columns of rows as their table has them; of rows that come encoded as far as their
+    encoding tells."""
+    codes, places = np.zeros((rows.table.N, len(schema.encoded))), rows.places.numpy()
+    if rows.source is None:
+        return decode(rows.table.x, schema) if names else codes
+    for i, column in enumerate(schema.encoded):
+        if column.name in names:
+            codes[:, i] = codes_of(rows.source.table, column)[places]
+    return codes
+
+
+def point_estimate(draws: Floats, point: Point, schema: Schema) -> Floats:
+    """[1, N, columns]: the point estimate of each column from draws [m, N, columns]."""
+    out = np.empty((1, *draws.shape[1:]))
+    for i, column in enumerate(schema.encoded):
+        out[0, :, i] = column.point(draws[..., i], point)
+    return out
+
+
+def say_filled(holes: Holes, sampling: Sampling, reporter: Reporter) -> None:
+    """The last line: how many of a table's holes were filled, and how often."""
+    each = f" in each of {sampling.kept} tables" if sampling.kept > 1 else ""
+    reporter.say(f"filled {_range(holes.filled - sampling.left)} of {holes.total} holes{each}")
+
+
+def _range(counts: Ints) -> str:
+    """`12`, or `12 to 15` where tables differ."""
+    least, most = int(counts.min()), int(counts.max())
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
+def report_diagnostics(sampler: str, diagnostics: dict[str, object], reporter: Reporter) -> None:
+    """One line on how the sampler fared, for `-v`."""
+    plain = [
+        f"{name} {value:.4g}" if abs(value) < 9999 else f"{name} {value:.0f}"
+        for name, value in diagnostics.items()
+        if isinstance(value, int | float)
+    ]
+    if plain:
+        reporter.detail(f"sampler {sampler}: " + ", ".join(plain).replace("_", " "))

@@ -1,0 +1,97 @@
+"""The candidates of a contest: models and transforms of the columns that are compared where nobody named a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from vgi_cli.fitting.rows import Rows
+from vgi_cli.models.gaussian.mixture import FULL_UP_TO
+from vgi_cli.registry import names as registry
+from vgi_cli.settings import components
+from vgi_cli.settings.problems import Settings
+from vgi_cli.settings.recipe import Recipe
+
+TRANSFORMS = {"normal": "columns bent to normal", "linear": "columns standardised"}
+UNSCALED = "columns in their own units"
+"""What `table.transform=none` is called; it is no candidate where nobody says it."""
+FEWEST_NUMBERS = 3
+"""Columns of numbers from which factors are an alternative."""
+FACTORS, MANY_NUMBERS = 3, 12
+"""Factors of each component of a mixture where it has so many columns of numbers, else 1."""
+WELL = 20.0
+"""Rows for each component and column of numbers from which on covariances are well determined."""
+
+
+class Candidate(NamedTuple):
+    """What may win: a recipe that names a model, its size and a transform, and the rows as that encodes them."""
+
+    title: str
+    recipe: Recipe
+    rows: Rows
+
+
+def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tuple[str, Recipe]]:
+    """What may win, each with words for it; the first is what a fit takes that compares nothing."""
+    layout, full_only = rows.table.layout, recipe.uncertainty == "posterior"
+    numbers = layout.D - len(layout.discrete)
+    shapes: list[tuple[str, str, dict[str, Any]]] = []
+    if numbers < FEWEST_NUMBERS or full_only:
+        shapes.append(("mixture", "mixture", {}))
+    else:
+        full = [("mixture", "mixture", {"covariance": "full"})] if numbers <= FULL_UP_TO else []
+        factors = FACTORS if numbers >= MANY_NUMBERS else 1
+        factored = {"covariance": "factor", "factors": factors}
+        shapes += full
+        few = len(rows.table.used) < WELL * numbers
+        if few or not full or recipe.score == "loglik":
+            shapes.append(("mixture", "mixture of factor models", factored))
+        if full and (few or recipe.score == "cells"):
+            shapes.append(("mixture", "mixture shrunk to pairs", {"covariance": "full", "shrink_to": "pairs"}))
+    if not layout.discrete and numbers >= FEWEST_NUMBERS and not full_only:
+        shapes.append(("fa", "factor analysis", {}))
+    if recipe.score == "loglik" and layout.discrete and numbers and recipe.value("model.dependence") is None:
+        shapes = [
+            (model, title + words, {**more, "dependence": dependence})
+            for words, dependence in (("", "none"), (" shifted by the levels", "linear"))
+            for model, title, more in shapes
+        ]
+    return [
+        (
+            f"{title}, {TRANSFORMS.get(transform, UNSCALED)}" if numbers else f"{title} of categories",
+            recipe.with_model(model, **more).with_table(transform=transform),
+        )
+        for model, title, more in shapes
+        for transform in transforms
+    ]
+
+
+def compared(recipe: Recipe, name: str, said: Settings) -> tuple[str, Recipe]:
+    """A model that is compared beside the others, by its own method, with words for it.
+
+    said  what somebody said of its settings, and of the transform of the columns; else that is the model's own, and
+          values that pile up have room, since no chain is to stand for what has no value
+    """
+    traits = registry.MODELS[name].traits
+    own = components.for_compared(recipe, name, said)
+    if "table.transform" not in said:
+        own = own.with_table(transform=traits.transform, spikes="room")
+    title = re.split("[,:]| for ", registry.MODELS[name].about)[0]
+    return f"{title}, {TRANSFORMS.get(str(own.table.transform), UNSCALED)}", own
+
+
+def by_em(recipe: Recipe) -> bool:
+    """Whether EM fits a candidate."""
+    return recipe.method.name == "em"
+
+
+def form(recipe: Recipe) -> tuple[object, ...]:
+    """What a model is but for its size."""
+    settings = recipe.model.settings
+    return recipe.model.name, *(settings.get(name) for name in ("covariance", "shrink_to", "dependence"))
+
+
+def only_factors(settings: Mapping[str, Any]) -> bool:
+    """Whether a mixture of these settings says of its columns no more than factors do, where rows are few."""
+    return settings.get("covariance") == "factor" or settings.get("shrink_to") == "factors"

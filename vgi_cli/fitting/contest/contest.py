@@ -1,0 +1,348 @@
+"""Which model for a table that nobody named one for: candidates are fitted to part of the rows, and score on the rest.
+
+The rule. Rows are cut into folds. Each candidate (a model and a transform of the columns) is fitted to all folds but
+one, whose rows have no part in the statistics by which the columns are encoded either. The held-out rows then score it
+twice. *Cells*: parts of their observed cells are hidden in turn and drawn DRAWS times from the fit; of numbers the
+continuous ranked probability score counts, of levels the logarithmic score, each as a share of what draws from the
+column alone would score, so that 1 means that the model knows nothing but the column. Columns with holes count, all
+alike: those without need no fills, and stay as they are. *Log-likelihood*: the mean log
+density of the observed cells, in units of the data. `--score` says which of the two decides. The candidate with the
+fewest parameters wins of those that lie within the noise of the best: within NOISE standard errors of the difference,
+row by row; who fills a column clearly worse than the best neither wins nor takes part in the average, since estimates
+from the filled table would show it. Nor do factor models where the rows determine full covariances well, unless they
+fill clearly better: what few factors cannot say is lost from every estimate, and costs hidden cells little.
+
+The first candidate has its size chosen as ever (`methods/em/sizing`). The other mixtures take its number of components;
+where one of them is best, it is scored once more with the size that is chosen for itself. The best so far is scored
+again with more components, if these describe held-out rows nearly as well: a likelihood says little of how many fill
+cells best. Rows, folds and work are counted, so that the same table and seed give the same winner on every machine;
+only a time limit ends a contest by the clock.
+
+Models that EM does not fit (`--compare flow`) come last: each is fitted to the folds by its own method, whole, and
+draws as `vgi impute` draws from it. By hidden cells it also has to beat the average of the others, for that is what
+imputes where they win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from vgi_cli.columns.base import Encoding
+from vgi_cli.columns.schema import Schema
+from vgi_cli.completers.base import GivenUp, ask
+from vgi_cli.errors import FitError, Interrupted
+from vgi_cli.fitting.averaging import other_transforms
+from vgi_cli.fitting.choosing import FEWEST_COMPARED
+from vgi_cli.fitting.contest import scoring
+from vgi_cli.fitting.contest.average import average, average_words
+from vgi_cli.fitting.contest.candidates import TRANSFORMS, Candidate, candidates, compared
+from vgi_cli.fitting.contest.judges import Fit, FitFold, Judge, fit_as_ever
+from vgi_cli.fitting.contest.kept import KeptScores
+from vgi_cli.fitting.contest.league import League
+from vgi_cli.fitting.contest.scoring import Folds, Scores, columns_of, score
+from vgi_cli.fitting.contest.standings import Standings
+from vgi_cli.fitting.plan import stream
+from vgi_cli.fitting.refits import em_settings
+from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
+from vgi_cli.fitting.tables import encoding_of
+from vgi_cli.machine.work import OutOfTime, TimeLimit, Work
+from vgi_cli.methods.em.sizing import Candidate as Sized
+from vgi_cli.methods.em.sizing import choose_size, plain
+from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.models.gaussian.mixture import MixtureConfig
+from vgi_cli.reporting import CONTEST, TRAINING, Lines, Progress, Reporter, Silent, Stage
+from vgi_cli.runs.comparison import Comparison
+from vgi_cli.settings import components
+from vgi_cli.settings.problems import Settings
+from vgi_cli.settings.recipe import Recipe
+
+ROWS = 1_500
+"""Rows that are compared, a random choice of more."""
+CELLS = 1 << 22
+"""Of a table in files the contest looks at a random choice of rows with so many cells, else at all."""
+NEARLY = 0.01
+"""Nats a dimension: held-out rows are described nearly as well by what is no farther behind the best."""
+SHARE = 0.4
+"""Of the time that is left under a time limit."""
+FIT_SHARE = 0.7
+"""Of the time that a fold of a candidate has that EM does not fit, for the fit; the rest is for its scores."""
+OTHERS = 8
+"""Of the stage, how much longer a candidate takes that EM does not fit than all that it does."""
+
+
+class Won(NamedTuple):
+    """What a contest leaves: the recipe of the winner, with its size and the models to average over; the rows, and
+    those that select the epoch, as it encodes them; the league table; by transform the schemas of the other models."""
+
+    recipe: Recipe
+    rows: Rows
+    held: Rows | None
+    league: League
+    schemas: dict[str, Schema]
+
+
+def hold(
+    recipe: Recipe,
+    rows: Rows,
+    held: Rows | None,
+    said: Settings,
+    fit: Fit,
+    work: Work,
+    comparison: Comparison | None = None,
+) -> Won | None:
+    """Compare the candidates for a table and take the best. None where there is nothing to compare, or too few rows to
+    compare by, or where a time limit left time for one candidate at most. Interrupted with nothing kept.
+
+    recipe  names `mixture` and its method, and models that are compared beside (`compare`)
+    rows    all of the table; those of a fraction (`val`) take no part
+    said    the settings that somebody gave
+    fit     fits the latter
+    comparison  keeps what each scores as soon as it is scored, and has what was kept before
+    """
+    used = _used(recipe, rows)
+    transforms = [str(recipe.table.transform)] if "table.transform" in said else list(TRANSFORMS)
+    named = candidates(recipe, rows, transforms)
+    others = [compared(recipe, name, said) for name in recipe.compare]
+    if rows.source is None or len(used) < FEWEST_COMPARED or len(named) + len(others) < 2:
+        return None
+    for line in components.of_some(recipe, said):
+        work.reporter.say(line)
+    limit = work.limit.part(SHARE)
+    with work.reporter.stage(CONTEST, until=limit.end) as stage:
+        contest = _Contest(recipe, rows, used, stage, limit, replace(work, reporter=Silent()), fit)
+        contest.kept = KeptScores(comparison or Comparison(), rows, used)
+        try:
+            contest.enter_all(named, others)
+        except (GivenUp, OutOfTime):
+            _tell_cut(contest, work)
+        except Interrupted as error:
+            what = "stopped while models were compared, before the run was begun: nothing was kept"
+            raise Interrupted(what, error.exit_code, "start again") from None
+    for line in contest.refused:
+        work.reporter.warn(line)
+    if contest.kept.found:
+        work.reporter.say(f"{contest.kept.found} of the models had been scored before the fit was stopped: not again")
+    if len(contest.standings.entries) < 2:
+        return None
+    league = contest.standings.decided()
+    _tell(league, work.reporter)
+    winner = league.entries[league.winner][0]
+    members = average(league, len(used))
+    if len(members) > 1:
+        work.reporter.say(average_words(league, members))
+    found = winner.recipe.replace(average=members or "none", compare=())
+    schemas = {name: contest.schema(found.with_table(transform=name)) for name in other_transforms(found)}
+    if held is not None and held.source is not None:
+        held = rows_of(held.source.table, winner.rows.schema, recipe.seed).at(held.places)
+    return Won(found, winner.rows, held, league, schemas)
+
+
+def _used(recipe: Recipe, rows: Rows) -> Tensor:
+    """The numbers of the rows that are fitted, of a table in files a random choice of them."""
+    apart, used = held_out(recipe, rows.table.N), rows.table.used
+    if apart is not None:
+        used = apart[0][torch.isin(apart[0], used)]
+    if rows.table.scratch is None:
+        return used
+    most = max(1, CELLS // rows.table.D)
+    return used[torch.randperm(len(used), generator=stream(recipe.seed, "contest/rows"))[:most]].sort().values
+
+
+def _tell_cut(contest: _Contest, work: Work) -> None:
+    """Say what a time limit left out, and note it."""
+    work.limit.cut.append(CONTEST)
+    done = len(contest.standings.entries)
+    work.reporter.warn(
+        f"the time limit ended the comparison of models after {done}: with more time another may be chosen"
+        if done > 1
+        else "the time limit left no time to compare models: the data did not choose this one"
+    )
+    for name in contest.not_entered():
+        work.reporter.warn(f"the time limit left no time to compare {name}")
+
+
+def _tell(league: League, reporter: Reporter) -> None:
+    """Show the league table, and warn where nobody in it is good."""
+    rows = len(league.entries[0][1].cells)
+    reporter.say(f"{len(league.entries)} models were compared on {rows:,} rows:")
+    for line in (*league.lines(), *league.legend()):
+        reporter.say(line)
+    best = min((scores.cells for _, scores in league.entries), key=lambda cells: float(cells.mean()))
+    mean, noise = float(best.mean()), float(best.std()) / len(best) ** 0.5
+    if mean >= 1:
+        reporter.warn(
+            f"no model is seen to fill hidden cells better than each column alone would (best score {mean:.2f}, "
+            f"standard error {noise:.2f}): columns say little of each other, or too little for so few rows. Where "
+            "it depends on other columns which cells are missing, means and slopes of filled tables may be nearer to "
+            "the truth all the same than those of what is observed"
+        )
+
+
+class _Contest:
+    """A contest that is held: the candidates enter one after the other."""
+
+    def __init__(
+        self, recipe: Recipe, rows: Rows, used: Tensor, stage: Stage, limit: TimeLimit, work: Work, fit: Fit
+    ) -> None:
+        """used: the rows that are fitted; limit: of all; work, fit: of the candidates that EM does not fit."""
+        generator = stream(recipe.seed, "contest")
+        self._recipe, self._rows, self._used, self._stage = recipe, rows, used, stage
+        self._limit, self._work, self._fit = limit, work, fit
+        self._some = used[torch.randperm(len(used), generator=generator)[:ROWS]].sort().values
+        self._fold = torch.randperm(len(self._some), generator=generator) % scoring.FOLDS
+        shape = (len(self._some), len(rows.table.layout.columns))
+        self._parts = torch.randint(scoring.PARTS, shape, generator=generator)
+        self._encoded: dict[Encoding, Rows] = {encoding_of(recipe.table): rows}
+        self._by_fold: dict[Encoding, Folds] = {}
+        self._tried: dict[str, tuple[Sized, ...]] = {}  # sizes of the latest entry, by its title without the size
+        self.standings = Standings(recipe, rows.table.layout, len(used))
+        self.refused: list[str] = []
+        self.kept = KeptScores(Comparison(), rows, used)
+
+    def enter_all(self, named: Sequence[tuple[str, Recipe]], others: Sequence[tuple[str, Recipe]]) -> None:
+        """Score all candidates: those `named` that EM fits, one or two more of the best of these, and the `others`."""
+        share = 1 / (1 + OTHERS * len(others))
+        own = share / (len(named) + 2)
+        for place, (title, recipe) in enumerate(named):
+            self.enter(title, recipe, place * own, own)
+        self.enter_sized(len(named) * own, own)
+        self.enter_larger((len(named) + 1) * own, own)
+        for place, (title, recipe) in enumerate(others):
+            start = share + (1 - share) * place / len(others)
+            self.enter_other(title, recipe, start, (1 - share) / len(others), len(others) - place)
+
+    def enter(self, title: str, recipe: Recipe, start: float, share: float, *, sized: bool = False) -> None:
+        """Score a candidate, as a share of the stage. The number of components is chosen for the first one, whose
+        number the others take (`sized`: chosen anew); what else its size is made of is chosen for each."""
+
+        def tell(done: float) -> None:
+            self._stage(start + share * done)
+            ask(self._limit.over)
+
+        every = self._coded(recipe)
+        if not sized and self._is_repeated(recipe):
+            return
+        if self.standings.entries and not sized and recipe.model.name == "mixture":
+            first = self.standings.entries[0][0].recipe.model.settings
+            recipe = recipe.with_model(components=first["components"], outliers=first["outliers"])
+        key = self.kept.key(title, recipe.replace(time_limit=None))
+        if self._take_up(title, key, recipe, every):
+            return tell(1.0)
+        family = cast(type[GaussianFamily], recipe.model.family)
+        sizing = choose_size(
+            family,
+            recipe.model_settings,
+            every.table.rows(self._used),
+            em_settings(recipe),
+            stream(recipe.seed, "size"),
+            stop=self._limit.over,
+            progress=lambda done: self._stage(start + 0.5 * share * done),
+        )
+        ask(self._limit.over)
+        self._tried[title] = sizing.tried
+        recipe = recipe.with_model(**sizing.config.model_dump(mode="json"))
+        candidate = Candidate(f"{title}: {plain(sizing.config)}", recipe, every)
+        if any(other.recipe == recipe for other, _ in self.standings.entries):
+            return
+        self._score(candidate, lambda done: tell(0.5 + 0.5 * done))
+        self.kept.keep(key, self.standings.entries[-1], sizing.tried)
+
+    def _take_up(self, title: str, key: str, recipe: Recipe, rows: Rows) -> bool:
+        """Enter a candidate that was scored before the fit was stopped; False where it was not."""
+        found = self.kept.find(key, recipe, rows)
+        if found is not None:
+            candidate, scores, self._tried[title] = found
+            self.standings.entries.append((candidate, scores))
+        return found is not None
+
+    def _score(self, candidate: Candidate, tell: Callable[[float], None], fit: FitFold | None = None) -> None:
+        """Score a candidate and enter it."""
+        recipe, every = candidate.recipe, candidate.rows
+        some = candidate._replace(rows=every.at(self._some))
+        known = self._by_fold.setdefault(encoding_of(recipe.table), Folds({}, {}))
+        for scores in score(some, columns_of(every.at(self._used)), self._parts, self._fold, known, fit):
+            if isinstance(scores, Scores):
+                self.standings.entries.append((candidate, scores))
+            else:
+                tell(scores)
+
+    def enter_other(self, title: str, recipe: Recipe, start: float, share: float, left: int) -> None:
+        """Score a candidate that EM does not fit, as a share of the stage. Where its training fails it takes no part,
+        and a line says so.
+
+        left  how many such candidates there are from here on
+        """
+
+        def fit_fold(recipe: Recipe, rows: Rows, number: int) -> Judge:
+            def show(progress: Progress) -> None:
+                if progress.name == TRAINING:
+                    self._stage(start + share * (number + 0.5 * progress.share) / scoring.FOLDS)
+
+            part = self._limit.part(FIT_SHARE / (left * scoring.FOLDS - number))
+            work = replace(self._work, reporter=Lines(progress=show), limit=part)
+            return fit_as_ever(recipe, rows, self._fit, work, self._limit.over)
+
+        def tell(done: float) -> None:
+            self._stage(start + share * done)
+            ask(self._limit.over)
+
+        key = self.kept.key(title, recipe)
+        if self._take_up(title, key, recipe, self._coded(recipe)):
+            return tell(1.0)
+        try:
+            self._score(Candidate(title, recipe, self._coded(recipe)), tell, fit_fold)
+            self.kept.keep(key, self.standings.entries[-1])
+        except FitError as error:
+            self.refused.append(f"{title} takes no part in the comparison: {error.message}")
+
+    def not_entered(self) -> list[str]:
+        """The models that were to be compared beside, and were not scored."""
+        entered = {candidate.recipe.model.name for candidate, _ in self.standings.entries}
+        return [name for name in self._recipe.compare if name not in entered]
+
+    def enter_sized(self, start: float, share: float) -> None:
+        """Where the best so far took its number of components from the first one: that candidate again, with its own
+        number."""
+        best = self.standings.best()
+        if best is self.standings.entries[0][0] or best.recipe.model.name != "mixture":
+            return
+        title, named = best.title.rpartition(":")[0], best.recipe.with_model(components=None, factors=None)
+        self.enter(title, named, start, share, sized=True)
+
+    def enter_larger(self, start: float, share: float) -> None:
+        """The best so far with the largest number of components by which held-out rows are described nearly as well."""
+        best = self.standings.best()
+        title = best.title.rpartition(":")[0]
+        tried = self._tried.get(title, ())
+        if not tried or best.recipe.model.name != "mixture" or self._recipe.score == "loglik":
+            return
+        enough = max(one.score for one in tried) - NEARLY * best.rows.table.D
+        largest = max(cast(MixtureConfig, one.config).components or 1 for one in tried if one.score >= enough)
+        if largest > cast(int, best.recipe.model.settings["components"]):
+            self.enter(title, best.recipe.with_model(components=largest), start, share, sized=True)
+
+    def schema(self, recipe: Recipe) -> Schema:
+        """The columns as a recipe that was tried encodes them."""
+        return self._encoded[encoding_of(recipe.table)].schema
+
+    def _is_repeated(self, recipe: Recipe) -> bool:
+        """Whether another transform that was entered makes the same of every column (scales of few points, say)."""
+        own = encoding_of(recipe.table)
+        others = [one.rows.schema for one, _ in self.standings.entries if encoding_of(one.recipe.table) != own]
+        return any(other.columns == self.schema(recipe).columns for other in others)
+
+    def _coded(self, recipe: Recipe) -> Rows:
+        """The rows as a recipe encodes them."""
+        name = encoding_of(recipe.table)
+        if name not in self._encoded:
+            source = self._rows.source
+            assert source is not None
+            schema = new_schema(source.table, recipe, Silent())
+            self._encoded[name] = rows_of(source.table, schema, recipe.seed).at(self._rows.places)
+            self._encoded[name] = self._encoded[name].weighted(self._rows.table.weight)
+        return self._encoded[name]

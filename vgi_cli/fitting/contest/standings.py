@@ -1,0 +1,186 @@
+"""Which of the candidates that were scored wins a contest, and which are averaged over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from vgi_cli.encoding.recode import recoder
+from vgi_cli.fitting.averaging import selected
+from vgi_cli.fitting.contest.candidates import WELL, Candidate, by_em, form, only_factors
+from vgi_cli.fitting.contest.league import League
+from vgi_cli.fitting.contest.scoring import Scores
+from vgi_cli.fitting.refits import refit_count
+from vgi_cli.fitting.tables import encoding_of
+from vgi_cli.layout import Layout
+from vgi_cli.settings.recipe import Recipe
+
+NOISE = 0.25
+"""Standard errors of the difference within which two candidates score alike."""
+FAR, CLEARLY = 0.05, 0.01
+"""A candidate whose score is worse than the best by a larger share of that is in no average; nor is one that fills a
+column worse by such a share where this has a probability of at most CLEARLY by chance, in any column."""
+BETTER = 2.0
+"""Standard errors by which a factor model has to be better than the best with full covariances, where these are well
+determined."""
+UNLIKE, SURELY = 0.05, 3.0
+"""Nats for each column of numbers, and standard errors, by which a candidate describes held-out rows clearly worse."""
+
+
+@dataclass(frozen=True)
+class Standings:
+    """The candidates of a contest that were scored so far, and what follows from their scores.
+
+    recipe   of the contest
+    layout   of its rows
+    rows     how many of them are fitted
+    entries  the candidates, in the order in which they were scored
+    """
+
+    recipe: Recipe
+    layout: Layout
+    rows: int
+    entries: list[tuple[Candidate, Scores]] = field(default_factory=list)
+
+    def best(self) -> Candidate:
+        """The one with the best score so far."""
+        return self.entries[min(range(len(self.entries)), key=lambda i: float(self._losses(i).mean()))][0]
+
+    def decided(self) -> League:
+        """The league with its winner, and the weights of the average where EM fits that. By hidden cells a candidate
+        that EM does not fit also has to be better than the average of the others."""
+        league = self.league(range(len(self.entries)))
+        candidate, scores = league.entries[league.winner]
+        if by_em(candidate.recipe):
+            return self.averaged(league)
+        ours = [i for i in range(len(self.entries)) if by_em(self.entries[i][0].recipe)]
+        if not ours or self.recipe.score == "loglik":
+            return league
+        second = self.averaged(self.league(ours))
+        if not any(second.weights):
+            return league
+        members = [(drawn, w) for (_, (*_, drawn, _)), w in zip(second.entries, second.weights, strict=True) if w > 0]
+        own = scores.drawn.from_truth() - 0.5 * scores.drawn.apart(scores.drawn)
+        pairs = ((one, v, other, w) for one, v in members for other, w in members)
+        together = sum(w * drawn.from_truth() for drawn, w in members)
+        together -= 0.5 * sum(v * w * one.apart(other) for one, v, other, w in pairs)
+        return second if together <= own else league
+
+    def league(self, able: Iterable[int]) -> League:
+        """The entries, best first. Of those of the `able` that lie within the noise of the best of them the one with
+        the fewest parameters wins."""
+        order = sorted(range(len(self.entries)), key=lambda i: float(self._losses(i).mean()))
+        among = [i for i in order if i in set(able)]
+        fit = [i for i in among if self._is_sound(self.entries[i], self.entries[among[0]][1])] or among
+        near = [i for i in fit if self._near(i, fit[0])]
+        winner = min(near, key=lambda i: self.entries[i][1].parameters)
+        return League(tuple(self.entries[i] for i in order), order.index(winner), self.recipe.score)
+
+    def averaged(self, league: League) -> League:
+        """The league with the weights of the average."""
+        if self.recipe.score == "loglik" or self.recipe.average == "none" or refit_count(self.recipe) == 0:
+            return league
+        if self.recipe.uncertainty == "posterior":
+            return league
+        own = league.entries[league.winner][0]
+        leader = next(scores for one, scores in league.entries if by_em(one.recipe))
+        best = float(leader.cells.mean())
+        able = [
+            by_em(candidate.recipe)
+            and self._is_sound((candidate, scores), leader)
+            and float(scores.cells.mean()) <= (1 + FAR) * best
+            and _can_be_recoded(own, candidate)
+            for candidate, scores in league.entries
+        ]
+        if not any(able):  # each has something against it, and the winner is the best of all
+            return league
+        drawn = [scores.drawn for (_, scores), can in zip(league.entries, able, strict=True) if can]
+        errors = torch.tensor([one.from_truth() for one in drawn])
+        apart = torch.tensor([[one.apart(other) for other in drawn] for one in drawn])
+        found = iter(selected(errors.double(), apart.double()).tolist())
+        return league._replace(weights=tuple(round(next(found), 4) if can else 0.0 for can in able))
+
+    def _losses(self, i: int) -> Tensor:
+        """[R] what decides, less is better."""
+        scores = self.entries[i][1]
+        return scores.cells if self.recipe.score == "cells" else -scores.loglik
+
+    def _near(self, i: int, best: int) -> bool:
+        """Whether a candidate lies within the noise of the best."""
+        mean, error = _gap(self._losses(i), self._losses(best))
+        return mean <= NOISE * error
+
+    def _is_sound(self, entry: tuple[Candidate, Scores], best: Scores) -> bool:
+        """Whether a candidate may win, or be in the average, by what it says of each column and of how columns go
+        together; `best`: the best scores of all. By the log-likelihood every one may."""
+        if self.recipe.score == "loglik":
+            return True
+        return not lags(entry[1], best) and not self._is_coarse(*entry, best) and not self._is_unlike(*entry, best)
+
+    def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
+        """Whether held-out rows are described clearly worse than by a model of the same form under another transform
+        that fills cells about as well, in every column: draws then have another shape than the columns (the tail of
+        incomes, say), which hidden cells hardly show."""
+        numbers = len(self.layout.continuous)
+        most, own = (1 + FAR) * float(best.cells.mean()), candidate.recipe
+        others = [
+            other.loglik
+            for one, other in self.entries
+            if one.recipe.table.transform != own.table.transform
+            and form(one.recipe) == form(own)
+            and float(other.cells.mean()) <= most
+            and not lags(other, best)
+        ]
+        if not others:
+            return False
+        mean, error = _gap(scores.loglik, max(others, key=lambda loglik: float(loglik.mean())))
+        return mean < -max(UNLIKE * numbers, SURELY * error)
+
+    def _is_coarse(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
+        """Whether a candidate says of the columns nothing but their factors, and is not clearly better than the best of
+        those that say more: full covariances where the rows determine them well, else such as keep single pairs."""
+        layout, settings = self.layout, candidate.recipe.model.settings
+        if not (candidate.recipe.model.name == "fa" or only_factors(settings)):
+            return False
+        components = cast(int, settings.get("components") or 1)
+        well = self.rows >= WELL * components * (layout.D - len(layout.discrete))
+        finer = [
+            other.cells
+            for one, other in self.entries
+            if one.recipe.model.settings.get("covariance") == "full"
+            and (one.recipe.model.settings.get("shrink_to") == "pairs" or well)
+            and not only_factors(one.recipe.model.settings)
+            and not lags(other, best)
+        ]
+        if not finer:
+            return False
+        mean, error = _gap(scores.cells, min(finer, key=lambda cells: float(cells.mean())))
+        return mean > -BETTER * error
+
+
+def _can_be_recoded(own: Candidate, other: Candidate) -> bool:
+    """Whether rows as one candidate encodes them can be told as another one does."""
+    if encoding_of(own.recipe.table) == encoding_of(other.recipe.table):
+        return True
+    return recoder(own.rows.schema, other.rows.schema) is not None
+
+
+def lags(scores: Scores, best: Scores) -> bool:
+    """Whether a candidate fills some column clearly worse than the best one does."""
+    gap = scores.losses - best.losses
+    n = (~gap.isnan()).sum(0)
+    mean, known = gap.nanmean(0), n > 1
+    error = ((gap - mean).square().nansum(0) / (n - 1).clamp(min=1) / n.clamp(min=1)).sqrt()
+    quantile = torch.special.ndtri(torch.tensor(1 - CLEARLY / max(int(known.sum()), 1), dtype=torch.float64))
+    worse = (mean > quantile * error) & (mean > FAR * best.losses.nanmean(0).abs())
+    return bool((worse & known).any())
+
+
+def _gap(ours: Tensor, theirs: Tensor) -> tuple[float, float]:
+    """The mean of ours [R] less theirs, row by row, and its standard error."""
+    gap = ours - theirs
+    return float(gap.mean()), float(gap.std()) / len(gap) ** 0.5
