@@ -164,3 +164,30 @@ def test_wrong_rules_are_refused_before_any_work(folder: Path, vgi: Vgi) -> None
     assert not list(folder.glob("none*"))
     with pytest.raises(UsageError, match="leave_blank: expected a mapping, got str"):
         vgi_cli.load(folder / "run").impute(leave_blank="income:age<18")
+
+
+def test_a_row_keeps_to_what_holds_where_the_cell_stays_blank(tmp_path: Path, vgi: Vgi) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"base": 50 * rng.integers(1, 20, 150), "extra": rng.choice([0, 10, 50], 150)})
+    frame["total"] = frame.base + frame.extra
+    frame = frame.mask(rng.random(frame.shape) < 0.2)
+    settings = {"model.components": 1, "bootstrap": "none"}
+    run = vgi_cli.fit(frame, out=tmp_path / "run", model="mixture", set=settings)
+    new = pd.DataFrame({"base": [100, 1234, 1234], "extra": [30, 50, 10], "total": np.nan})  # all totals are tens
+    kept = "keep to what holds in every row of the fit"
+
+    def said(**own: object) -> list[str]:
+        lines: list[str] = []
+        run.impute(new, m=2, say=lines.append, **own)  # type: ignore[arg-type]
+        return [line.split(":")[0] for line in lines if kept in line]
+
+    for point, of in ((None, "rows of the 2 filled tables together"), ("median", "filled rows")):
+        both = {"point": point}
+        assert said(**both) == [f"{2 if point else 4} {of} do not {kept}"]
+        one = "filled row does" if point else f"{of} do"
+        assert said(**both, leave_blank={"total": "extra>20"}) == [f"{1 if point else 2} {one} not {kept}"]
+        assert not said(**both, leave_blank={"total": "base>1000"})
+    new.to_csv(tmp_path / "new.csv", index=False)
+    at = ["impute", tmp_path / "new.csv", "--checkpoint", tmp_path / "run", "--m", 2, "-o", tmp_path / "o.csv"]
+    assert f"4 rows of the 2 filled tables together do not {kept}" in vgi(*at).err
+    assert kept not in vgi(*at, "--force", "--leave-blank", "total:base>1000").err

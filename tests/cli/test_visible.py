@@ -154,3 +154,20 @@ def test_a_stdout_that_cannot_spell_a_name_gets_its_code(tmp_path: Path) -> None
         check=False,
     )
     assert done.returncode == 0 and "Größe".encode("latin-1") in done.stdout and rb"\u540d" in done.stdout
+
+
+def test_long_names_are_cut_and_told_apart(vgi: Vgi) -> None:
+    asked = "How much do you agree, in all, with what follows? " * 10
+    names = [f"{asked}{where}{asked}" for where in ("bus", "train")] + [f"{asked}car"]
+    header = ",".join(f'"{name}"' for name in names)
+    Path("t.csv").write_text(f"{header}\n" + "".join(f"{i % 7},{i * i % 11},{i}.5\n" for i in range(40)))
+    said = vgi("check", "t.csv", "--no-trial")
+    assert said.code == 0, said.err
+    table = said.out.split("## Columns")[1].split("##")[0].strip().splitlines()
+    shown = [line.split("  ")[0] for line in table[1:]]
+    assert len(set(shown)) == 3 and max(map(len, shown)) <= 60 and shown[2].endswith("car")
+    for line in vgi("fit", "t.csv", "--dry-run").err.splitlines():
+        assert all(len(part) < 600 for part in line.split("`")[::2])
+    Path("t.csv").write_text(f"{header}\n" + "".join(f"{i % 7},{'kg' if i == 9 else i},{i}.5\n" for i in range(40)))
+    said = vgi("fit", "t.csv", "--dry-run")
+    assert said.code == 2 and len(said.error) < 200

@@ -213,3 +213,24 @@ def test_rows_that_share_their_ids_are_said(tmp_path: Path, suffix: str) -> None
     frame["id"] = np.arange(40)
     frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path, index=False)
     assert not any("different values" in line for line in infer_schema(read_table([str(path)]), ids=["id"])[1])
+
+
+def test_rows_that_share_one_of_several_ids_are_said() -> None:
+    def ids(*names: str, **columns: Sequence[object] | np.ndarray) -> list[str]:
+        frame = {**columns, "y": np.random.default_rng(1).normal(size=len(columns[names[0]]))}
+        return [line for line in said_of(table(**frame), ids=names) if "different values" in line]
+
+    firm, year = np.repeat(np.arange(30), 6), np.tile(np.arange(2010, 2016), 30)
+    alone = ids("firm", firm=firm)
+    assert len(alone) == 1 and "180 rows have 30 different values of column 'firm' (--id): what rows" in alone[0]
+    assert ids("firm", "year", firm=firm, year=year) == alone
+    assert ids("year", "firm", firm=firm, year=year) == alone
+    study, number = np.repeat(["x", "y"], 20), np.tile(np.arange(20), 2)  # names of large parts, numbers within them
+    assert not ids("study", "number", study=study, number=number[::-1] + 20 * (study == "x"))
+    site, patient, visit = (
+        np.repeat(np.arange(12), 20),
+        np.tile(np.repeat(np.arange(5), 4), 12),
+        np.tile([1, 2, 3, 4], 60),
+    )
+    [line] = ids("site", "patient", "visit", site=site, patient=patient, visit=visit)
+    assert line.startswith("240 rows have 60 different values of columns 'site', 'patient' (--id): ")

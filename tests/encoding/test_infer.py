@@ -539,7 +539,40 @@ def test_all_columns_that_cannot_be_used_are_named_at_once() -> None:
     rows = "".join(f"{i},{i / 2},{i}.5,{i % 3}\n" for i in range(40))
     with pytest.raises(InputError) as refused:
         infer_schema(from_text(f"a,b,c,d\n1,n.d.,2,1\n{rows}3,4,22.1*,1\n3,4,5,inf\n"))
-    assert refused.value.message.endswith("'n.d.' in row 1 (line 2); columns 'c', 'd' cannot be used either")
+    assert refused.value.message.endswith("'n.d.' in row 1 (line 2); columns 'c' ('22.1*'), 'd' cannot be used either")
     assert refused.value.hint is not None
     assert all(f"--na-values {said}" in refused.value.hint for said in ("b=n.d.", "'c=22.1*'", "d=inf"))
     assert str(refused.value) == refused.value.message
+
+
+def test_of_columns_that_cannot_be_used_the_same_is_said_once() -> None:
+    names = [f"g{i}" for i in range(9)]
+    rows = [["<3.243" if i == k else f"{3 + k / 7 + i:.3f}" for k in range(9)] for i in range(40)]
+    rows[20][7] = "<0.5"  # a limit of its own in one, and another way in one
+    rows[8][8], rows[9][8] = "broken", "5.5"
+    for i, row in enumerate(rows):  # carried as text, categories, and of another kind
+        row += ["<3.243" if i % 2 else f"{i}.5", "<2" if i % 3 else "4", "abc"[i % 3]]
+    text = "\n".join([",".join([*names, "h", "k", "text"]), *map(",".join, rows)]) + "\n"
+    with pytest.raises(InputError) as refused:
+        infer_schema(from_text(text))
+    assert refused.value.message == (
+        "standard input: column 'g0' holds numbers, but also '<3.243' in row 1 (line 2); columns 'g1' ('<3.243'), "
+        "'g2' ('<3.243'), "
+        "'g3' ('<3.243'), 'g4' ('<3.243'), 'g5' ('<3.243') and 3 more cannot be used either"
+    )
+    hint = str(refused.value.hint)
+    assert hint.count("a detection limit is no missing cell") == 1
+    assert hint.startswith("'g0', 'g1', 'g2', 'g3', 'g4' and 3 more: a detection limit is no missing cell: write the")
+    assert hint.endswith(
+        "or `--column g0=carry` to carry the column as it is; 'g8': `--na-values g8=broken` if that means missing, or "
+        "`--column g8=carry` to carry the column as it is; 2 more columns hold limits like '<3.243' among numbers, and "
+        "would not be modelled as such"
+    )
+
+
+def test_hints_that_differ_are_counted() -> None:
+    words = ["kilo", "cent", "deci", "mega", "giga", "tera", "peta"]
+    rows = [",".join(words if i == 3 else [str(i + k) for k in range(7)]) for i in range(40)]
+    with pytest.raises(InputError) as refused:
+        infer_schema(from_text("a,b,c,d,e,f,g\n" + "\n".join(rows) + "\n"))
+    assert str(refused.value.hint).endswith("; and 2 more columns in other ways")

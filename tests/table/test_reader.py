@@ -359,6 +359,43 @@ def test_a_title_above_the_header() -> None:
     assert text_refusal("Sales,,c\n1,2,3\n").endswith("| name every column in the header")
 
 
+@pytest.mark.parametrize(
+    ("above", "mark", "line"),
+    [
+        ("# exported by LIMS, version 3, on 2024\n", "#", 2),
+        ("\n# exported by LIMS, version 3, on 2024\n# by, who, knows\n", "#", 4),
+        ("% exported, by, hand\n", "%", 2),
+        ('//,"a, b",c\r\n', "//", 2),
+    ],
+)
+def test_a_comment_above_the_header_that_has_as_many_cells(above: str, mark: str, line: int) -> None:
+    first = 1 + above.startswith("\n")
+    assert text_refusal(f"{above}x,y,g\nNA,,a\n1.5,-2,b\n") == (
+        f"standard input: line {first} begins with '{mark}', as comments do, and line {line} reads like a header | are "
+        f"there lines above the header? Delete them; if line {line} holds units or a second header, delete it"
+    )
+
+
+def test_a_comment_above_the_only_column() -> None:
+    assert "line 1 begins with '#'" in text_refusal("# made by hand\nx\n1\n2\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#chrom,start,end\nchr1,100,200\nchr2,5,9\n",
+        "#name,town\nAnn,Rome\nBob,Bonn\n",
+        "% fat,a,b\n3,x,y\n4,z,w\n",
+        "x,y\n#1,b\n2,3\n",
+        "#a,b\nx,y\n",
+        "#a,b\n#x,y\n#z,1\n",
+        "#a,b,c\nx,x,y\n1,2,3\n",
+    ],
+)
+def test_names_that_begin_like_comments_are_read(text: str) -> None:
+    assert read_table(["-"], stdin=io.BytesIO(text.encode())).names == tuple(text.split("\n")[0].split(","))
+
+
 @pytest.mark.parametrize(("line", "shown"), [("sep=;", "';'"), ("SEP=\t", "'\\t'"), ("sep=,", "','"), ("sep=:", "':'")])
 def test_a_line_for_a_spreadsheet_is_no_header(line: str, shown: str) -> None:
     for rows in ("a;b\n1;2\n", "a,b\n1,2\n"):

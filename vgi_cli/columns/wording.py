@@ -16,6 +16,10 @@ from vgi_cli.columns.numerals import NUMBER, Bools
 
 LONGEST = 80
 """Characters of a cell that a message shows."""
+LONG_NAME = 100
+"""Characters of a name of a column that a message shows, but in flags."""
+QUOTED = re.compile(rf"(?<![^\s(\[])'([^'`\n]{{{LONG_NAME + 1},}})'(?![^\s,.;:)\]])")
+"""A long text in quotes."""
 SHOWN = 5
 """So many columns are named, or have a line each, where the same is said of several."""
 
@@ -95,6 +99,29 @@ def shortened(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
+def brief(name: str, most: int = LONG_NAME) -> str:
+    """A name on one line, without its middle where it is long: the ends tell long questions apart."""
+    line = " ".join(name.split())
+    if len(line) <= most:
+        return line
+    last = most // 3
+    return f"{line[: most - last - 1]}…{line[-last:]}"
+
+
+def cut_names(text: str) -> str:
+    """A message with the middle of very long names left out, but of paths, and of what stands in backticks, which is
+    to be copied."""
+
+    def cut(found: re.Match[str]) -> str:
+        path = "/" in found[1] and not any(map(str.isspace, found[1]))
+        return found[0] if path else f"'{brief(found[1])}'"
+
+    if len(text) <= LONG_NAME:
+        return text
+    parts = text.split("`")
+    return "`".join(part if i % 2 else QUOTED.sub(cut, part) for i, part in enumerate(parts))
+
+
 def others(count: int) -> str:
     """` and 2 more cells` of `count` cells, of which one was named."""
     return f" and {count - 1} more cell{'s' if count > 2 else ''}" if count > 1 else ""
@@ -127,8 +154,8 @@ def number_hint(cells: Cells, which: Bools) -> str:
             comma = COMMA.fullmatch(text) is not None and cells.decimal == "." and not cells.in_memory
             words = "`--decimal ,` where the comma is the decimal mark; else " * comma + plain_number(cells.decimal)
             hints.setdefault("written", words)
-        elif (limit := LIMIT.fullmatch(text)) is not None:
-            hints.setdefault("limit", _limit_hint(limit, cells.decimal))
+        elif LIMIT.fullmatch(text) is not None:
+            hints.setdefault("limit", limit_hint(text, cells.decimal))
         elif len(tokens) <= MOST_TOKENS or not hints:
             which_ones = f"{' and '.join(map(repr, tokens))}: " if hints else ""
             hints.setdefault("token", which_ones + tokens_hint(cells, tokens))
@@ -142,8 +169,10 @@ def different(cells: Cells, which: Bools) -> list[str]:
     return list(texts)
 
 
-def _limit_hint(found: re.Match[str], decimal: str) -> str:
-    """What to write where a value is only known to lie below or above a limit."""
+def limit_hint(cell: str, decimal: str) -> str:
+    """What to write in place of a cell of which it is only known that it lies below or above a limit (LIMIT)."""
+    found = LIMIT.fullmatch(cell)
+    assert found is not None, "a cell that LIMIT matches"
     text = found["limit"]
     limit = Decimal(text.replace(",", "."))
     digits = -int(limit.as_tuple().exponent)
@@ -252,16 +281,22 @@ class Alarm(str):
 def folded(lines: Sequence[tuple[str, str]]) -> list[str]:
     """Lines on columns, each with the name of its column. Of those that say the same, and propose the same, the first
     five, and one that names the other columns."""
+    out = []
+    for group in alike(lines):
+        rest = [name for name, _ in group[SHOWN:]]
+        out += [line for _, line in group[:SHOWN]] + [f"the same of {named('column', rest)}"] * bool(rest)
+    return out
+
+
+def alike(lines: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """Lines on columns, each with the name of its column, by what they say and propose, whatever the names, cells and
+    numbers in them."""
     groups: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for name, line in lines:
         words, flags = line.split("`")[::2], line.split("`")[1::2]
         same = re.sub(r"'[^']*'|\d+", "", "".join(words)), *(flag.replace(f"{name}=", "=") for flag in flags)
         groups.setdefault(same, []).append((name, line))
-    out = []
-    for group in groups.values():
-        rest = [name for name, _ in group[SHOWN:]]
-        out += [line for _, line in group[:SHOWN]] + [f"the same of {named('column', rest)}"] * bool(rest)
-    return out
+    return list(groups.values())
 
 
 def are(items: Sequence[object]) -> str:

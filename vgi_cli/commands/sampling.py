@@ -20,6 +20,7 @@ from vgi_cli.commands.run_table import (
     seed_of,
 )
 from vgi_cli.commands.samplers import checked_sampler, make_imputer, sampler_of
+from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
@@ -101,7 +102,7 @@ class Sampling:
         self._imputer: Imputer | None = None
         self.even = self.own_table = False
         self._moved: dict[str, int] = {}
-        self._apart = 0
+        self._apart, self._unkept = 0, list[Apart]()
         self.deltas = Deltas(request.delta or (), fitted, self.sampler)
         self._blanks = read_blanks(request.leave_blank or (), fitted.schema)
         self._left = np.zeros((len(self._blanks) + 1, self.kept), np.int64)
@@ -195,7 +196,10 @@ class Sampling:
         if self._request.point is not None:
             draws = point_estimate(draws, cast(Point, self._request.point), schema)
             apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform)
-        self._apart += apart
+        if self._blanks:
+            self._unkept.append(apart)
+        else:
+            self._apart += apart.count()
         return draws
 
     def _mask_probability(self, x: Tensor, missing: Tensor) -> Tensor:
@@ -234,6 +238,11 @@ class Sampling:
                 absent = rows.source.table.missing(name)[rows.places.numpy()]
                 missing[:, schema.modelled.index(name)] &= absent
         self._left += take_back(self._blanks, draws, observed, missing, schema)
+        first = 0
+        for apart in self._unkept:  # what a rule says of a cell that stays blank holds
+            some = draws[:, first : first + apart.shape[1]]
+            self._apart, first = self._apart + apart.count(some), first + some.shape[1]
+        self._unkept.clear()
 
     @property
     def left(self) -> Ints:

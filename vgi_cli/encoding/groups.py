@@ -7,7 +7,7 @@ is one of categories; where it is carried, or taken for a quantity, it is lost, 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ RANKED = 20_000
 MANY_GROUPS = 1_000
 """Of so many groups some with all their rows are looked at, of fewer evenly spread rows."""
 FEWEST_GROUPS = 10
-"""Of whole numbers, which are compared with their neighbours; fewer with a curve."""
+"""Of whole numbers, which are compared with their neighbours; fewer with a curve. Of one of several columns of ids."""
 FEWEST_CODES, OFF_CURVE, OF_ALL, CHANCE_CODES = 4, 0.3, 0.05, 1e-5
 """Least number of values that may be codes; what a parabola leaves of the variance between their means, at least, as a
 share of it and of the whole variance; and the probability of that where there is such a curve, in some column."""
@@ -131,18 +131,35 @@ def repeated(ranked: Ranked) -> list[str]:
     numbered = [*_numbered(ranked), *ranked.coded.items()]
     if not schema.ids:
         return folded([*_carried(ranked), *numbered])
-    ids = [table.column(name) for name in schema.ids if name in table.names]
     lines = []
-    if ids and all(cells.levelled for cells in ids):
-        keys = len(np.unique(np.stack([cells.distinct[1] for cells in ids], 1), axis=0))
-        if SO_MANY * keys <= table.N:
-            line = (
-                f"{table.N:,} rows have {keys:,} different values of {named('column', schema.ids)} (--id): what rows "
-                "of one have in common is not modelled, each is filled as if by itself; a table with one row for each "
-                "and its cells side by side keeps it"
-            )
-            lines.append((schema.ids[0], line))
+    if (found := _shared(table, schema.ids)) is not None:
+        names, keys = found
+        line = (
+            f"{table.N:,} rows have {keys:,} different values of {named('column', names)} (--id): what rows "
+            "of one have in common is not modelled, each is filled as if by itself; a table with one row for each "
+            "and its cells side by side keeps it"
+        )
+        lines.append((names[0], line))
     return folded([*lines, *numbered])
+
+
+def _shared(table: Table, ids: Sequence[str]) -> tuple[Sequence[str], int] | None:
+    """The ids that many rows share, and how many different ones there are: all columns of ids together; else those of
+    a part of them with the most different ones (the firms of a table of firms and years, the patients of one of sites,
+    patients and visits), where these are no few names of large parts of the table. None where rows share none."""
+    names = [name for name in ids if name in table.names and table.column(name).levelled]
+    if not names:
+        return None
+
+    def keys(some: Sequence[str]) -> int:
+        return len(np.unique(np.stack([table.column(name).distinct[1] for name in some], 1), axis=0))
+
+    if len(names) == len(ids) and SO_MANY * (count := keys(names)) <= table.N:
+        return names, count
+    parts = [[name] for name in names] + [[one for one in names if one != name] for name in names]
+    counts = [(part, keys(part)) for part in parts if 0 < len(part) < len(ids)]
+    able = [(part, count) for part, count in counts if count >= FEWEST_GROUPS and SO_MANY * count <= table.N]
+    return max(able, key=lambda found: found[1], default=None)
 
 
 class Ranked:

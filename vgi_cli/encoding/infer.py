@@ -16,7 +16,20 @@ from vgi_cli.columns.lattice import lying_on
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
-from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named, plain_number, typed
+from vgi_cli.columns.wording import (
+    LIMIT,
+    SHOWN,
+    alike,
+    are,
+    capped,
+    different,
+    hole_notes,
+    kind_flag,
+    named,
+    plain_number,
+    shortened,
+    typed,
+)
 from vgi_cli.encoding.check import BareRows, Holes
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
 from vgi_cli.encoding.orders import orders_among
@@ -132,7 +145,7 @@ class _Columns:
     def refuse(self) -> None:
         """InputError where some columns cannot be used."""
         if self.refused:
-            _refuse(self.refused)
+            _refuse(self.table, self.refused)
 
     def encode_otherwise(self, transform: Transform, rows: Bools | None) -> None:
         """Infer those columns again whose encoding by themselves does not suit the table: with piles as levels in too
@@ -202,15 +215,57 @@ def _check_flags(
             raise UsageError(f"--id {name} disagrees with --exclude {name}", "an id is carried already: drop --exclude")
 
 
-def _refuse(refused: Mapping[str, InputError]) -> NoReturn:
+def _refuse(table: Table, refused: Mapping[str, InputError]) -> NoReturn:
     """The first of several columns that cannot be used, and the names of the others."""
     first, *others = refused
     error = refused[first]
     if not others:
         raise error
-    hints = [f"'{name}': {one.hint}" for name, one in list(refused.items())[:SHOWN] if one.hint]
-    message = f"{error.message}; {named('column', others)} cannot be used either"
-    raise InputError(message, "; ".join(hints)) from None
+    hints = alike([(name, one.hint) for name, one in refused.items() if one.hint])
+    shown = [f"{_first_names(group)}: {group[0][1]}" for group in hints[:SHOWN]]
+    left = sum(map(len, hints[SHOWN:]))
+    more = [f"and {left} more column{'s' if left > 1 else ''} in other ways"] * (left > 0)
+    more += _other_limits(table, refused)
+    message = f"{error.message}; {_with_cells(table, others)} cannot be used either"
+    raise InputError(message, "; ".join([*shown, *more])) from None
+
+
+def _other_limits(table: Table, refused: Mapping[str, InputError]) -> list[str]:
+    """Beside columns that cannot be used for their detection limits, how many others hold some, which are texts."""
+
+    def limits(name: str) -> list[str]:
+        cells = table.column(name)
+        wrong = ~cells.missing & ~cells.numbers.number if cells.textual else np.zeros(table.N, bool)
+        own = different(cells, wrong) if wrong.any() and cells.numbers.number.any() else []
+        return own if all(map(LIMIT.fullmatch, own)) else []
+
+    first = next((found[0] for name in refused if (found := limits(name))), None)
+    count = 0 if first is None else sum(bool(limits(name)) for name in table.names if name not in refused)
+    if not count:
+        return []
+    words = "columns hold" if count > 1 else "column holds"
+    return [
+        f"{count} more {words} limits like '{shortened(str(first))}' among numbers, and would not be modelled as such"
+    ]
+
+
+def _first_names(group: Sequence[tuple[str, str]]) -> str:
+    """`'a', 'b' and 3 more`: the columns of which a line says the same."""
+    more = f" and {len(group) - SHOWN} more" if len(group) > SHOWN else ""
+    return ", ".join(f"'{name}'" for name, _ in group[:SHOWN]) + more
+
+
+def _with_cells(table: Table, names: Sequence[str]) -> str:
+    """`columns 'a' ('<0.5'), 'b'`: columns that cannot be used, with the first cell that is no number, where that is
+    why."""
+    shown = []
+    for name in names[:SHOWN]:
+        cells = table.column(name)
+        wrong = ~cells.missing & ~cells.numbers.number if cells.textual else np.zeros(table.N, bool)
+        cell = shortened(str(cells.texts(np.flatnonzero(wrong)[:1])[0]).strip()) if wrong.any() else None
+        shown.append(f"'{name}'" if cell is None else f"'{name}' ('{cell}')")
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"column{'s' if len(names) > 1 else ''} {', '.join(shown)}{more}"
 
 
 def _too_many_piles(table: Table, columns: Sequence[Column]) -> list[int]:

@@ -18,6 +18,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.orders import keep_orders
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing, noise_of
@@ -59,9 +60,9 @@ def keep_relations(
     schema: Schema,
     but: Collection[str] = (),
     uniform: Callable[[str], Floats] | None = None,
-) -> int:
+) -> Apart:
     """Let the fills keep to the skips and thresholds of their columns (`skips.py`), to their relations, and to their
-    orders (`orders.py`), in place. In how many rows of all draws some fill could not.
+    orders (`orders.py`), in place. In which rows of all draws some fill could not.
 
     draws     [m, N, columns] codes of completed rows
     observed  [N, columns] codes of the same rows, exact where a cell is observed
@@ -76,27 +77,27 @@ def keep_relations(
     its digits go. Exact relations come before rounded ones, and of these the finer ones first. A row whose cells cannot
     go together within the limits of the columns stays as it was drawn.
     """
-    apart = np.zeros(draws.shape[:2], bool)
+    apart = Apart(draws.shape[:2])
     if uniform is not None:
-        apart = keep_skips(draws, missing, schema, uniform, but)
-        apart = apart | keep_thresholds(draws, missing, schema, uniform, but)
+        apart.update(keep_skips(draws, missing, schema, uniform, but))
+        apart.update(keep_thresholds(draws, missing, schema, uniform, but))
     for j, column in enumerate(schema.encoded):
         number = as_number(column)
         if number is not None and number.significant is not None:  # rounded before others are computed from them
             draws[:, missing[:, j], j] = number.written(draws[:, missing[:, j], j])
-    apart = apart | _kept(draws, observed, missing, schema, but)
+    apart.update(_kept(draws, observed, missing, schema, but))
     if schema.orders:
         bands = [one for one in schema.relations if one.how == "bands" and not set(one.names) & set(but)]
         others = {name for one in schema.relations if one.how != "bands" for name in one.names}
         others |= {one.names[0] for one in bands}
         free = [one for one in bands if one.names[1] not in others]
-        apart = apart | keep_orders(draws, observed, missing, schema, but, _rooms(observed, missing, schema, free))
+        apart.update(keep_orders(draws, observed, missing, schema, but, _rooms(observed, missing, schema, free)))
         for one in bands:  # a number that was moved takes a level along that is a fill too
             first, second = (schema.modelled.index(name) for name in one.names)
             rows = np.flatnonzero(missing[:, first] & missing[:, second])
             said = one.said(draws[:, rows, second])
             draws[:, rows, first] = np.where(np.isnan(said), draws[:, rows, first], said)
-    return int(apart.sum())
+    return apart
 
 
 def _rooms(
@@ -129,12 +130,12 @@ def _held_within(column: ModelledColumn, ends: Floats, side: int) -> Floats:
     return np.where(finite, held + side * digit * (side * held < side * ends - WITHIN * digit), ends)
 
 
-def _kept(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: Collection[str]) -> Bools:
-    """Let the fills keep to relations; [m, N] where some fill could not."""
+def _kept(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: Collection[str]) -> Apart:
+    """Let the fills keep to relations; where some fill could not."""
     at = {name: i for i, name in enumerate(schema.modelled)}
     own = [one for one in schema.relations if not set(one.names) & set(but)]
     if not own or not missing.any():
-        return np.zeros(draws.shape[:2], bool)
+        return Apart(draws.shape[:2])
 
     def cells(relations: Sequence[Relation]) -> list[_Cells]:
         made = []
@@ -322,13 +323,15 @@ def _approach(
         done |= moved & near & ((lead == place) | (not product))
 
 
-def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[_Cells]) -> Bools:
-    """[m, N] where a fill departs from a relation."""
-    apart = np.zeros(draws.shape[:2], bool)
+def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[_Cells]) -> Apart:
+    """Where a fill departs from a relation."""
+    apart = Apart(draws.shape[:2])
     for one in told:
         rows = np.flatnonzero(missing[:, one.places].any(1))
         values = _values(draws, observed, missing, rows, one.places)
-        apart[:, rows] |= departing(one.relation, values, one.digit)
+        where = np.zeros(draws.shape[:2], bool)
+        where[:, rows] = departing(one.relation, values, one.digit)
+        apart.add(one.places.tolist(), where)
     return apart
 
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from vgi_cli.columns.base import Carried, Column, ConstantColumn, Empty
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import SHOWN
+from vgi_cli.columns.wording import SHOWN, brief
 from vgi_cli.table.base import Table
 
 WHY_CARRIED = {"id": "--id: names the rows", "exclude": "--exclude", "index": "numbers the rows"}
 """Why a column of that role is carried."""
 WHY_WEIGHT = "--weight: how much a row counts"
-WIDEST = 60
+WIDEST, NUMBER = 60, 8
 """Letters of a cell of the table."""
 
 
@@ -63,7 +63,12 @@ def kind_lines(columns: list[Taken]) -> list[str]:
 
 def column_lines(columns: list[Taken]) -> list[str]:
     """A table: name, kind, what its cells are, share that is missing."""
-    rows = [("column", "kind", "missing", "cells"), *((c.name, c.kind, f"{c.missing:.1%}", c.why) for c in columns)]
+    names = [brief(column.name, WIDEST) for column in columns]
+    for i, name in enumerate(names):
+        if names.count(name) > 1:  # long names that differ in the middle
+            names[i] = f"{brief(columns[i].name, WIDEST - NUMBER)} #{i + 1}"
+    named = zip(names, columns, strict=True)
+    rows = [("column", "kind", "missing", "cells"), *((n, c.kind, f"{c.missing:.1%}", c.why) for n, c in named)]
     cells = [[_cut(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]

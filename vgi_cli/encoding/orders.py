@@ -21,6 +21,7 @@ from vgi_cli.columns.orders import SMALL, Order
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.scale import decades
 from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, half_digit
 from vgi_cli.table.base import Table
 
@@ -149,8 +150,8 @@ def keep_orders(
     schema: Schema,
     but: Collection[str] = (),
     room: Mapping[str, tuple[Floats, Floats]] | None = None,
-) -> Bools:
-    """Bring fills into the order of their columns, in place; [m, N] where some fill could not.
+) -> Apart:
+    """Bring fills into the order of their columns, in place; where some fill could not.
 
     draws     [m, N, columns] codes of completed rows
     observed  [N, columns] codes of the same rows, exact where a cell is observed
@@ -162,7 +163,7 @@ def keep_orders(
     at before, is moved to the other side of it, by one of the small distances that were seen: the farther the more it
     was on the wrong one. Other columns of a relation are settled before, and are not moved.
     """
-    apart = np.zeros(draws.shape[:2], bool)
+    apart = Apart(draws.shape[:2])
     if not schema.orders or not missing.any():
         return apart
     rooms = room or {}
@@ -190,7 +191,8 @@ def keep_orders(
     draws[:, :, places] = np.where(missing[:, places], values, draws[:, :, places])
     for i, j in np.argwhere(np.isfinite(most)).tolist():
         filled = missing[:, places[i]] | missing[:, places[j]]
-        apart |= filled & _crossed(values[..., i], values[..., j] + most[i, j])
+        pair = [places[i], places[j]]
+        apart.add(pair, filled & _crossed(values[..., i], values[..., j] + most[i, j]))
     return apart
 
 

@@ -18,6 +18,7 @@ from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip, Threshold, Unasked
+from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.base import Table
 
@@ -193,9 +194,9 @@ def contradictions(table: Table, schema: Schema) -> list[int]:
 
 def keep_thresholds(
     draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], but: Collection[str] = ()
-) -> Bools:
+) -> Apart:
     """Draw another number in place of each that goes with no cell of a column which is observed, from those that are
-    seen beside such cells. In place; [m, N] where two thresholds leave none. Arguments as of `keep_skips`."""
+    seen beside such cells. In place; where two thresholds leave none. Arguments as of `keep_skips`."""
     own = []
     for one in schema.thresholds:
         if one.name not in but:
@@ -205,9 +206,11 @@ def keep_thresholds(
         values, fills = np.array(one.values), draws[:, rows, at]
         drawn = values[np.minimum((uniform(one.name)[:, rows] * len(values)).astype(int), len(values) - 1)]
         draws[:, rows, at] = np.where(one.excludes(fills), drawn, fills)
-    apart = np.zeros(draws.shape[:2], bool)
+    apart = Apart(draws.shape[:2])
     for one, at, rows in own:
-        apart[:, rows] |= one.excludes(draws[:, rows, at])
+        where = np.zeros(draws.shape[:2], bool)
+        where[:, rows] = one.excludes(draws[:, rows, at])
+        apart.add([at], where)
     return apart
 
 
@@ -217,16 +220,16 @@ def keep_skips(
     schema: Schema,
     uniform: Callable[[str], Floats],
     but: Collection[str] = (),
-) -> Bools:
+) -> Apart:
     """Draw another level in place of each that goes with no cell of a column which is observed, where a sampler that
-    knows of skips (`mask_probability`) was not asked, or had no other draw. In place; [m, N] where no level is left.
+    knows of skips (`mask_probability`) was not asked, or had no other draw. In place; where no level is left.
 
     draws    [m, N, columns] codes of completed rows
     missing  [N, columns]
     uniform  by the name of a column random numbers from 0 to 1 [m, N]
     but      columns whose levels stay
     """
-    apart = np.zeros(draws.shape[:2], bool)
+    apart = Apart(draws.shape[:2])
     for name in dict.fromkeys(one.name for one in schema.skips if one.name not in but):
         at, own = schema.modelled.index(name), [one for one in schema.skips if one.name == name]
         weights = np.zeros((len(missing), len(own[0].shares)))
@@ -244,7 +247,9 @@ def keep_skips(
         level = (uniform(name)[:, rows, None] * shares[:, -1:] >= shares).sum(-1)
         last = (shares < shares[:, -1:]).sum(-1)  # rounding may leave a little beyond it
         draws[:, rows, at] = np.where(wrong[..., 0] & some, np.minimum(level, last), drawn)
-        apart[:, rows] |= wrong[..., 0] & ~some
+        where = np.zeros(draws.shape[:2], bool)
+        where[:, rows] = wrong[..., 0] & ~some
+        apart.add([at], where)
     return apart
 
 

@@ -35,8 +35,10 @@ from vgi_cli.columns.wording import (
     typed,
 )
 from vgi_cli.encoding.absent import words_for_missing
+from vgi_cli.encoding.answers import several_answers
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
+from vgi_cli.encoding.limits import limits_as_missing
 from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.series import series
 from vgi_cli.encoding.skips import Skipped, skipped, thresholds_among
@@ -87,8 +89,9 @@ def suspects(
     """One line for each doubt. `said`: columns whose kind the user named; `skips`: what `skipped` found in the table,
     where that was asked."""
     unnamed = [column for column in schema.columns if column.role == "data" and column.name not in said]
-    doubts = thousands(table, unnamed) + text_doubts(table, unnamed)
-    doubts += words_for_missing(table, schema) + missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
+    doubts = thousands(table, unnamed) + text_doubts(table, unnamed) + several_answers(table, unnamed)
+    doubts += limits_as_missing(table, schema) + words_for_missing(table, schema)
+    doubts += missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
     ranked = Ranked(table, schema, said)
     scales = _scales(table, [column for column in unnamed if column.name not in ranked.coded])
     doubts += scales + scales_of_words(unnamed) + _unordered(table, unnamed)

@@ -20,6 +20,7 @@ from typing import BinaryIO, Literal, NamedTuple, cast
 from vgi_cli.errors import InputError, TooLarge, UsageError, VgiError, nearest_file
 from vgi_cli.ranges import FREE_EXPANSION, MOST_EXPANSION, MOST_ROW
 from vgi_cli.table.addresses import Found, Section, address_errors, is_address, look, name_of, require_address
+from vgi_cli.table.formats import LOOKED_AT, refuse_formats
 from vgi_cli.table.packed import PACKED, unpacked
 from vgi_cli.table.partitions import Partition, hidden, partitions
 
@@ -177,6 +178,7 @@ def find_files(paths: Sequence[str | Path], delimiter: str | None, stdin: Binary
         if copy.read(4) == b"PAR1":
             copy.close()
             raise InputError(f"{STANDARD_INPUT}: Parquet cannot be read from a pipe", "pass the file's path")
+        _refuse_formats(copy, STANDARD_INPUT)
         return [TableFile(STANDARD_INPUT, False, delimiter or ",", None, copy)]
     files: list[TableFile] = []
     for path in paths:
@@ -239,6 +241,8 @@ def _fetched(address: str, delimiter: str | None) -> list[TableFile]:
                 copy = shared.add(pa.CompressedInputStream(stream, codec), _expanding(label, one.size))
         if copy.seek(0, os.SEEK_END) == 0:
             raise InputError(f"{label}: the file is empty", "expected a header with column names, then rows")
+        if not parquet:
+            _refuse_formats(copy, label)
         file = TableFile(label, parquet, "" if parquet else delimiter or _delimiter(name), None, copy)
         file.shared = shared
         return file
@@ -323,14 +327,28 @@ def _begin(path: Path) -> bytes:
         )
     try:
         with path.open("rb") as file:
-            begin = file.read(8)
+            begin = file.read(LOOKED_AT)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file", nearest_file(path)) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from None
     if not begin:
         raise InputError(f"{path.name}: the file is empty", "expected a header with column names, then rows")
+    if not path.name.lower().endswith(PARQUET):
+        refuse_formats(begin, path.name, str(path))
     return begin
+
+
+def _refuse_formats(copy: BinaryIO | Section, label: str, path: str | None = None) -> None:
+    """InputError where a temporary file holds no text, but a file of another program; `path`: what was unpacked."""
+    copy.seek(0)
+    begin = copy.read(LOOKED_AT)
+    copy.seek(0)
+    try:
+        refuse_formats(begin, label, path, packed=True)
+    except InputError:
+        copy.close()
+        raise
 
 
 def _delimiter(name: str) -> str:
@@ -352,6 +370,7 @@ def _file(path: Path, delimiter: str | None, label: str | None = None) -> TableF
             if copy.seek(0, os.SEEK_END) == 0:
                 copy.close()
                 raise InputError(f"{path.name}: the file in it is empty", "expected a header, then rows")
+            _refuse_formats(copy, path.name)
             return TableFile(path.name, False, delimiter or _delimiter(inside), None, copy)
     delimiter = delimiter or _delimiter(name)
     codec = CODECS.get(path.suffix.lower(), "gzip" if begin.startswith(b"\x1f\x8b") else None)
@@ -364,11 +383,14 @@ def _file(path: Path, delimiter: str | None, label: str | None = None) -> TableF
     try:
         if codec == "gzip":
             with gzip.open(path, "rb") as zipped:
-                return TableFile(path.name, False, delimiter, None, copied(cast(BinaryIO, zipped), check))
-        with pa.CompressedInputStream(str(path), codec) as stream:
-            return TableFile(path.name, False, delimiter, None, copied(stream, check))
+                copy = copied(cast(BinaryIO, zipped), check)
+        else:
+            with pa.CompressedInputStream(str(path), codec) as stream:
+                copy = copied(stream, check)
     except (gzip.BadGzipFile, EOFError, zlib.error, OSError, pa.ArrowException) as error:
         raise InputError(f"{path.name}: damaged {codec} file ({error})", "compress it again") from None
+    _refuse_formats(copy, path.name, str(path))
+    return TableFile(path.name, False, delimiter, None, copy)
 
 
 def _expanding(label: str, size: int) -> Callable[[int], None]:

@@ -181,6 +181,11 @@ class Tokens:
     def __contains__(self, text: str) -> bool:
         return text in self._texts
 
+    @property
+    def texts(self) -> Sequence[str]:
+        """The tokens, without blanks around them."""
+        return self._texts
+
     def in_texts(self, cells: pa.Array) -> Bools:
         """[n] whether each trimmed cell (Arrow large_string [n], no null) is one of the tokens."""
         if not self:

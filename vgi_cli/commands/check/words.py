@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from vgi_cli.columns.wording import LONGEST, brief, cut_names
 from vgi_cli.commands.dry_run import DryRun, about
 from vgi_cli.encoding.kinds import column_lines
 
@@ -49,10 +50,10 @@ def text_of(values: Mapping[str, Any], taken: DryRun) -> str:
         f"# {table['name']}: {_count(table['rows'], 'row')}, {_count(table['columns'], 'column')}",
         *_section("Columns", column_lines(with_shares)),
         *_section("What is missing", _missing_lines(values["missing"], sum(c["modelled"] for c in values["columns"]))),
-        *_section("Suspects", [f"- {line}" for line in values["suspects"]] or ["none"]),
+        *_section("Suspects", [f"- {cut_names(line)}" for line in values["suspects"]] or ["none"]),
         *_section("Missing completely at random? Little's test", list(_mcar_lines(values["mcar"]))),
         *(_section("Time and memory of a fit", _model_lines(values["models"])) if "models" in values else []),
-        *(_section("Notes", [f"- {line}" for line in values["notes"]]) if values["notes"] else []),
+        *(_section("Notes", [f"- {cut_names(line)}" for line in values["notes"]]) if values["notes"] else []),
         *_section(
             "What a fit takes the columns for",
             ["as a recipe that fixes it (`vgi fit --recipe FILE`), and as flags:", "", "```yaml"],
@@ -89,12 +90,12 @@ def _missing_lines(missing: Mapping[str, Any], columns: int) -> list[str]:
     width = max([len(f"{pattern['rows']:,}") for pattern in top] + [4])
     lines.append(f"  {'rows':>{width}}   share  missing")
     for pattern in top:
-        names = ", ".join(pattern["missing"][:WIDEST]) or "nothing"
+        names = ", ".join(brief(name, LONGEST) for name in pattern["missing"][:WIDEST]) or "nothing"
         extra = f" and {len(pattern['missing']) - WIDEST} more" if len(pattern["missing"]) > WIDEST else ""
         lines.append(f"  {pattern['rows']:>{width},}  {pattern['share']:>6.1%}  {names}{extra}")
     apart = missing["never_together"]
     if apart["pairs"]:
-        shown = [f"'{a}' and '{b}'" for a, b in apart["first"][:SHOWN_PAIRS]]
+        shown = [f"'{brief(a)}' and '{brief(b)}'" for a, b in apart["first"][:SHOWN_PAIRS]]
         more = f" and {apart['pairs'] - len(shown):,} more pairs" if apart["pairs"] > len(shown) else ""
         lines += ["", f"never observed together: {'; '.join(shown)}{more}", f"{apart['meaning']}."]
     return lines

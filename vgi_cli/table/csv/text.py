@@ -10,6 +10,7 @@ cell is a character like any other). Files without such stray quotes take a vect
 from __future__ import annotations
 
 import codecs
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from vgi_cli.columns.numerals import Ints
 from vgi_cli.errors import InputError, TooLarge
 from vgi_cli.ranges import MOST_COLUMNS, MOST_ROW
+from vgi_cli.table.csv.comments import header_below
 
 QUOTE, LF, CR = 34, 10, 13
 
@@ -121,8 +123,24 @@ def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -
     bounds[:, 0] = starts[rows]
     for j in range(width):
         bounds[:, j + 1] = lines.separators[lines.last[rows] - (width - 1 - j)] + 1
+    if not later:
+        _check_comment(text, label, starts[[head, *rows[:SAMPLE].tolist()]], bounds[:SAMPLE])
     header = (int(starts[head]), int(ends[head]), int(lines.following[head]))
     return CsvText(text, label, delimiter, names, bounds, lines.following[rows], header, quoted)
+
+
+def _check_comment(text: bytes, label: str, starts: Ints, bounds: Ints) -> None:
+    """InputError where the header is rather a comment above it; `starts` [n + 1] of the header and of the first rows,
+    whose cells lie within `bounds` [n, width + 1]."""
+    rows = [[unquote(text[b : e - 1].decode()) for b, e in itertools.pairwise(row)] for row in bounds.tolist()]
+    found = header_below(text[starts[0] : starts[0] + 2].decode(errors="ignore"), rows)
+    if found is not None:
+        mark, place = found
+        first, line = (line_number(text, int(starts[at])) for at in (0, place + 1))
+        raise InputError(
+            f"{label}: line {first} begins with '{mark}', as comments do, and line {line} reads like a header",
+            f"are there lines above the header? Delete them; if line {line} holds units or a second header, delete it",
+        )
 
 
 def _ends_empty(lines: Lines, row: int) -> bool:
