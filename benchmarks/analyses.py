@@ -11,6 +11,8 @@ items        six items of five points: the mean of their sum, Cronbach's alpha, 
              items
 filters      cigarettes a day are asked of smokers alone, and answered by nine in ten; holes in who smokes and in a
              pressure: the share of smokers, and the pressure on smoking and age
+confounder   a treatment that three levels decide upon as they do upon y; six in ten levels are missing, the more often the
+             higher y is: the effects of the treatment and of the levels on y
 survival     censored times: an exponential regression on x and a treatment; holes in x, more often where times are long
 
 Holes are at random given a complete column (20 to 35 %), with a logistic chance. Defaults of `vgi fit`, and of mice
@@ -143,6 +145,23 @@ def filters(rows: int, rng: np.random.Generator) -> Study:
     return Study(whole.assign(pressure=pressure), hidden, ("share of smokers", "smoking", "age"), estimate)
 
 
+def confounder(rows: int, rng: np.random.Generator) -> Study:
+    """A cause of the treatment and of the outcome that is hidden by the outcome."""
+    level = rng.choice(3, rows, p=[0.5, 0.3, 0.2])
+    treated = rng.random(rows) < np.array([0.2, 0.5, 0.8])[level]
+    y = (treated + np.array([0.0, 1.0, 2.5])[level] + 1.2 * rng.normal(size=rows)).round(2)
+    severity = np.array(["low", "middle", "high"])[level]
+    whole = pd.DataFrame({"y": y, "treated": words(treated, "yes", "no"), "severity": severity})
+
+    def estimate(table: pd.DataFrame) -> Estimates:
+        some = [table.treated == "yes", table.severity == "middle", table.severity == "high"]
+        found, variances = least_squares(table.y, some)
+        return found[1:], variances[1:]
+
+    hidden = pd.DataFrame({"severity": rng.random(rows) < 1 / (1 + np.exp(0.9 - 0.9 * y))})
+    return Study(whole, hidden, ("treatment", "middle", "high"), estimate)
+
+
 def survival(rows: int, rng: np.random.Generator) -> Study:
     """Times to an event, some of them censored."""
     x, treated = rng.normal(size=rows), rng.random(rows) < 0.5
@@ -158,7 +177,7 @@ def survival(rows: int, rng: np.random.Generator) -> Study:
     return Study(whole.assign(arm=words(treated, "a", "b")), hidden, ("intercept", "x", "arm"), estimate)
 
 
-LAWS = {law.__name__: law for law in (logistic, interaction, dropout, clinics, items, filters, survival)}
+LAWS = {law.__name__: law for law in (logistic, interaction, dropout, clinics, items, filters, confounder, survival)}
 
 
 def words(which: np.ndarray, yes: str, no: str) -> np.ndarray:
