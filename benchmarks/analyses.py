@@ -11,8 +11,8 @@ items        six items of five points: the mean of their sum, Cronbach's alpha, 
              items
 filters      cigarettes a day are asked of smokers alone, and answered by nine in ten; holes in who smokes and in a
              pressure: the share of smokers, and the pressure on smoking and age
-confounder   a treatment that three levels decide upon as they do upon y; six in ten levels are missing, the more often the
-             higher y is: the effects of the treatment and of the levels on y
+confounder   a treatment that three levels decide upon as they do upon y; six in ten levels are missing, the more often
+             the higher y is: the effects of the treatment and of the levels on y
 survival     censored times: an exponential regression on x and a treatment; holes in x, more often where times are long
 
 Holes are at random given a complete column (20 to 35 %), with a logistic chance. Defaults of `vgi fit`, and of mice

@@ -4,13 +4,14 @@ The rule. Rows are cut into folds. Each candidate (a model and a transform of th
 one, whose rows have no part in the statistics by which the columns are encoded either. The held-out rows then score it
 twice. *Cells*: parts of their observed cells are hidden in turn and drawn DRAWS times from the fit; of numbers the
 continuous ranked probability score counts, of levels the logarithmic score, each as a share of what draws from the
-column alone would score, so that 1 means that the model knows nothing but the column. Columns with holes count, all
-alike: those without need no fills, and stay as they are. *Log-likelihood*: the mean log
-density of the observed cells, in units of the data. `--score` says which of the two decides. The candidate with the
-fewest parameters wins of those that lie within the noise of the best: within NOISE standard errors of the difference,
-row by row; who fills a column clearly worse than the best neither wins nor takes part in the average, since estimates
-from the filled table would show it. Nor do factor models where the rows determine full covariances well, unless they
-fill clearly better: what few factors cannot say is lost from every estimate, and costs hidden cells little.
+column alone would score, so that 1 means that the model knows nothing but the column. Cells count by how many holes
+there are in rows like theirs (`odds`). Columns with holes count, all alike: those without need no fills, and stay as
+they are. *Log-likelihood*: the mean log density of the observed cells, in units of the data. `--score` says which of
+the two decides. The candidate with the fewest parameters wins of those that lie within the noise of the best: within
+NOISE standard errors of the difference, row by row; who fills a column clearly worse than the best neither wins nor
+takes part in the average, since estimates from the filled table would show it. Nor do factor models where the rows
+determine full covariances well, unless they fill clearly better: what few factors cannot say is lost from every
+estimate, and costs hidden cells little.
 
 The first candidate has its size chosen as ever (`methods/em/sizing`). The other mixtures take its number of components;
 where one of them is best, it is scored once more with the size that is chosen for itself. The best so far is scored
@@ -44,7 +45,8 @@ from vgi_cli.fitting.contest.candidates import TRANSFORMS, Candidate, candidates
 from vgi_cli.fitting.contest.judges import Fit, FitFold, Judge, fit_as_ever
 from vgi_cli.fitting.contest.kept import KeptScores
 from vgi_cli.fitting.contest.league import League
-from vgi_cli.fitting.contest.scoring import Folds, Scores, columns_of, score
+from vgi_cli.fitting.contest.odds import hole_odds
+from vgi_cli.fitting.contest.scoring import Folds, Scores, columns_of, score, weighted
 from vgi_cli.fitting.contest.standings import Standings
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import em_settings
@@ -196,6 +198,7 @@ class _Contest:
         self._some = used[torch.randperm(len(used), generator=generator)[:ROWS]].sort().values
         self._fold = torch.randperm(len(self._some), generator=generator) % scoring.FOLDS
         shape = (len(self._some), len(rows.table.layout.columns))
+        self._odds = hole_odds(rows.at(self._some))
         self._parts = torch.randint(scoring.PARTS, shape, generator=generator)
         self._encoded: dict[Encoding, Rows] = {encoding_of(recipe.table): rows}
         self._by_fold: dict[Encoding, Folds] = {}
@@ -229,7 +232,9 @@ class _Contest:
             return
         if self.standings.entries and not sized and recipe.model.name == "mixture":
             first = self.standings.entries[0][0].recipe.model.settings
-            recipe = recipe.with_model(components=first["components"], outliers=first["outliers"])
+            recipe = recipe.with_model(outliers=first["outliers"])
+            if recipe.model.settings.get("components") is None:
+                recipe = recipe.with_model(components=first["components"])
         key = self.kept.key(title, recipe.replace(time_limit=None))
         if self._take_up(title, key, recipe, every):
             return tell(1.0)
@@ -265,7 +270,8 @@ class _Contest:
         recipe, every = candidate.recipe, candidate.rows
         some = candidate._replace(rows=every.at(self._some))
         known = self._by_fold.setdefault(encoding_of(recipe.table), Folds({}, {}))
-        for scores in score(some, columns_of(every.at(self._used)), self._parts, self._fold, known, fit):
+        columns = weighted(columns_of(every.at(self._used)), some.rows, self._odds)
+        for scores in score(some, columns, self._parts, self._fold, known, self._odds, fit):
             if isinstance(scores, Scores):
                 self.standings.entries.append((candidate, scores))
             else:

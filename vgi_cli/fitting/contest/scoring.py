@@ -37,7 +37,8 @@ class Drawn(NamedTuple):
     errors  [DRAWS, n] float32: of numbers, draw less true cell in shares of what the column alone would score
     levels  [DRAWS, n']: of levels the codes
     truth   [n'] their true codes
-    weight  [n + n'] of each cell: a column has the same in all, and all columns together have 1
+    weight  [n + n'] of each cell: a column has the same in all, by how much each of its cells counts, and all columns
+            together have 1
     """
 
     errors: Tensor
@@ -64,8 +65,8 @@ class Drawn(NamedTuple):
 class Scores(NamedTuple):
     """What one candidate scored.
 
-    cells     [R] for each row: the sum over its hidden cells of their scores as shares of their columns', weighted so
-              that the mean over rows is the mean over columns
+    cells     [R] for each row: the sum over its hidden cells of their scores as shares of their columns', weighted by
+              how much each counts, and so that the mean over rows is the mean over columns
     loglik    [R] log density of the observed cells of each row, in units of the data
     crps      mean over the columns of numbers, in shares of their columns'; None: there are none
     log_score the same of levels
@@ -134,12 +135,35 @@ def columns_of(rows: Rows) -> list[Column]:
     return found
 
 
+def weighted(columns: Sequence[Column], rows: Rows, odds: Tensor) -> list[Column]:
+    """The columns, with what draws from each alone would score where cells of rows count by odds [R, columns]."""
+    codes = torch.from_numpy(decode(rows.table.x, rows.schema))
+    observed = ~rows.table.layout.of_columns(rows.table.missing)
+    found = []
+    for i, column in enumerate(columns):
+        cells, weight = codes[observed[:, i], i].double(), odds[observed[:, i], i]
+        if bool((weight != 1).any()):
+            column = column._replace(alone=_alone(cells, weight / weight.sum(), column.levels))
+        found.append(column)
+    return found
+
+
+def _alone(cells: Tensor, weight: Tensor, levels: int) -> float:
+    """What draws from these cells [n] would score at them, each counted by its weight (with a sum of 1)."""
+    if not levels:
+        apart = (cells[:, None] - cells).abs().sum(1) / max(len(cells) - 1, 1)
+        return float(weight @ apart) - _half_mean_difference(cells)
+    shares = torch.bincount(cells.long(), minlength=levels) / len(cells)
+    return _levels_alone(shares.double(), levels, torch.zeros_like(shares).double().index_add(0, cells.long(), weight))
+
+
 def score(
     candidate: Candidate,
     columns: Sequence[Column],
     parts: Tensor,
     fold: Tensor,
     known: Folds,
+    odds: Tensor,
     fit: FitFold | None = None,
 ) -> Iterator[Scores | float]:
     """Fit a candidate to all folds but one, score it on that one, and so on; yields the share that is done, and at the
@@ -148,11 +172,12 @@ def score(
     parts  [R, columns] to which part each cell belongs
     fold   [R]
     known  what the transform of the candidate has in common with others, by fold: what is not there yet is added
+    odds   [R, columns] how much each cell counts
     fit    of a candidate that EM does not fit
     """
     recipe = candidate.recipe
     parts = torch.where(torch.tensor([column.holed for column in columns]), parts, PARTS)  # of others none is hidden
-    tally = _Tally.empty(columns, len(fold))
+    tally = _Tally.empty(columns, odds)
     for number in range(FOLDS):
         kept, out = (fold != number).nonzero()[:, 0], (fold == number).nonzero()[:, 0]
         coded = known.encoded(candidate, number, kept)
@@ -211,29 +236,32 @@ class _Tally:
     """What was scored of a candidate so far, of R rows.
 
     columns     as they are scored
+    odds        [R, columns] how much each cell counts
     loglik      [R] log density of the observed cells, in units of the data
     losses      [R, columns] the score of each hidden cell; 0 where none was hidden
     counts      [R, columns] 1 where a cell was hidden, else 0
     covered     [R, columns] share in which a number was within the range of its draws
-    errors      column and [DRAWS, n]: of numbers, draw less true cell in shares of what the column alone would score
-    levels      column, [DRAWS, n] and [n]: of levels the codes of draws and cells
+    errors      column, [n] how much each cell counts, [DRAWS, n]: of numbers, draw less true cell in shares of what the
+                column alone would score
+    levels      column, [n] the same, [DRAWS, n] and [n]: of levels the codes of draws and cells
     parameters  of the model
     """
 
     columns: Sequence[Column]
+    odds: Tensor
     loglik: Tensor
     losses: Tensor
     counts: Tensor
     covered: Tensor
-    errors: list[tuple[int, Tensor]] = field(default_factory=list)
-    levels: list[tuple[int, Tensor, Tensor]] = field(default_factory=list)
+    errors: list[tuple[int, Tensor, Tensor]] = field(default_factory=list)
+    levels: list[tuple[int, Tensor, Tensor, Tensor]] = field(default_factory=list)
     parameters: int = 0
 
     @classmethod
-    def empty(cls, columns: Sequence[Column], R: int) -> _Tally:
+    def empty(cls, columns: Sequence[Column], odds: Tensor) -> _Tally:
         """Nothing scored."""
-        losses, counts, covered = (torch.zeros(R, len(columns), dtype=torch.float64) for _ in range(3))
-        return cls(columns, torch.zeros(R, dtype=torch.float64), losses, counts, covered)
+        losses, counts, covered = (torch.zeros(odds.shape, dtype=torch.float64) for _ in range(3))
+        return cls(columns, odds, torch.zeros(len(odds), dtype=torch.float64), losses, counts, covered)
 
     def add(self, hidden: _HiddenCells) -> None:
         """Score the draws of hidden cells."""
@@ -242,24 +270,25 @@ class _Tally:
             cells, draws, truth = hidden.rows[where], hidden.draws[:, where, i], hidden.truth[where, i]
             self.losses[cells, i] = _losses(draws, truth, column.levels)
             self.counts[cells, i] = 1.0
+            weight = self.odds[cells, i]
             if column.levels:
-                self.levels.append((i, draws, truth))
+                self.levels.append((i, weight, draws, truth))
                 continue
             self.covered[cells, i] = _covered(draws, truth)
             if column.alone > 0:
-                self.errors.append((i, ((draws - truth) / column.alone).float()))
+                self.errors.append((i, weight, ((draws - truth) / column.alone).float()))
 
     def scores(self) -> Scores:
         """The scores of the candidate, once all folds have been scored."""
-        R, counts = len(self.loglik), self.counts
+        R, counts, weight = len(self.loglik), self.counts, self.counts * self.odds
         alone = [column.alone for column in self.columns]
         used = [i for i, share in enumerate(alone) if share > 0 and bool(counts[:, i].any())]
         numbers = [i for i in used if not self.columns[i].levels]
         levels = [i for i in used if self.columns[i].levels]
         cells = torch.zeros(R, dtype=torch.float64)
         for i in used:
-            cells += self.losses[:, i] * (R / (counts[:, i].sum() * alone[i] * len(used)))
-        means = {i: float(self.losses[:, i].sum() / counts[:, i].sum()) / alone[i] for i in used}
+            cells += self.losses[:, i] * self.odds[:, i] * (R / (weight[:, i].sum() * alone[i] * len(used)))
+        means = {i: float(self.losses[:, i] @ weight[:, i] / weight[:, i].sum()) / alone[i] for i in used}
         inside = sum(float(self.covered[:, i].sum()) for i in numbers)
         inside /= max(sum(float(counts[:, i].sum()) for i in numbers), 1)
         return Scores(
@@ -274,13 +303,14 @@ class _Tally:
         )
 
 
-def _levels_alone(shares: Tensor, levels: int) -> float:
-    """The mean of `_losses` of a level by DRAWS draws, both by these shares [levels]; 0 where there is one level."""
+def _levels_alone(shares: Tensor, levels: int, judged: Tensor | None = None) -> float:
+    """The mean of `_losses` by DRAWS draws by these shares [levels] of a level that has the same shares, or those that
+    are `judged`; 0 where there is one level."""
     if int((shares > 0).sum()) < 2:
         return 0.0
     hits = torch.arange(DRAWS + 1, dtype=torch.float64)
     law = torch.distributions.Binomial(DRAWS, shares[:, None]).log_prob(hits).exp()  # [levels, hits]
-    return float((shares * (law @ _log_loss(hits, DRAWS, levels))).sum())
+    return float(((shares if judged is None else judged) * (law @ _log_loss(hits, DRAWS, levels))).sum())
 
 
 def _half_mean_difference(values: Tensor) -> float:
@@ -292,25 +322,25 @@ def _half_mean_difference(values: Tensor) -> float:
     return float((rank * values.sort().values).sum() / (n * (n - 1)))
 
 
-def _drawn(errors: Sequence[tuple[int, Tensor]], levels: Sequence[tuple[int, Tensor, Tensor]]) -> Drawn:
+def _drawn(errors: Sequence[tuple[int, Tensor, Tensor]], levels: Sequence[tuple[int, Tensor, Tensor, Tensor]]) -> Drawn:
     """The draws of each column's cells, in one; a column of levels counts by what draws from it alone would score, as
     numbers do."""
-    cells = [*errors, *((i, part) for i, part, _ in levels)]
-    columns = [torch.full((part.shape[1],), i) for i, part in cells]
+    cells = [*((i, odds) for i, odds, _ in errors), *((i, odds) for i, odds, *_ in levels)]
+    columns = [torch.full((len(odds),), i) for i, odds in cells]
     of = torch.cat(columns) if columns else torch.zeros(0, dtype=torch.int64)
-    truth = torch.cat([part for _, _, part in levels]) if levels else torch.zeros(0)
-    weight = torch.zeros(len(of), dtype=torch.float64)
+    truth = torch.cat([part for *_, part in levels]) if levels else torch.zeros(0)
+    weight = torch.cat([odds for _, odds in cells]) if cells else torch.zeros(0, dtype=torch.float64)
     every = of.unique().tolist()
     for i in every:
-        weight[of == i] = 1 / (len(every) * int((of == i).sum()))
+        weight[of == i] /= len(every) * weight[of == i].sum()
     for i in {i for i, *_ in levels}:
         shares = torch.unique(truth[of[len(of) - len(truth) :] == i], return_counts=True)[1].double()
         differ = 1 - float((shares / shares.sum()).square().sum())
         weight[of == i] *= 2 / differ if differ > 0 else 0.0
     empty = torch.zeros(DRAWS, 0)
     return Drawn(
-        torch.cat([part for _, part in errors], 1) if errors else empty,
-        torch.cat([part for _, part, _ in levels], 1) if levels else empty,
+        torch.cat([part for *_, part in errors], 1) if errors else empty,
+        torch.cat([part for *_, part, _ in levels], 1) if levels else empty,
         truth,
         weight,
     )

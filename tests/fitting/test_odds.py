@@ -1,0 +1,66 @@
+"""How much hidden cells of a comparison of models count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.fitting.contest.odds import MOST, hole_odds
+from vgi_cli.fitting.contest.scoring import columns_of, weighted
+from vgi_cli.fitting.rows import Rows, rows_of
+from vgi_cli.table.frames import from_frame
+
+
+def table(by: str | None, n: int = 1500, slope: float = 1.0) -> tuple[Rows, pd.DataFrame, np.ndarray]:
+    """Holes in `z` at random, and in `level` by y, by `group`, by whether `z` is missing, or at random; the chance of
+    one there."""
+    rng = np.random.default_rng(0)
+    y, z, group = rng.normal(size=n), rng.normal(size=n), rng.integers(2, size=n)
+    level = rng.integers(3, size=n) + (y > 0)
+    away = rng.random(n) < 0.3
+    cause = {None: np.zeros(n), "y": y, "group": 2.0 * group, "hole": 2.0 * away}[by]
+    chance = 1 / (1 + np.exp(-(slope * cause - 0.5)))
+    frame = pd.DataFrame({"y": y.round(3), "z": z.round(3), "group": group, "level": [f"l{k}" for k in level]})
+    frame.loc[away, "z"] = np.nan
+    frame.loc[rng.random(n) < chance, "level"] = None
+    found = from_frame(frame)
+    return rows_of(found, infer_schema(found)[0], 0), frame, chance
+
+
+@pytest.mark.parametrize("by", ["y", "group", "hole"])
+def test_cells_count_by_the_odds_of_a_hole(by: str) -> None:
+    """Of the law that made the holes, up to a constant."""
+    rows, frame, chance = table(by)
+    odds, seen = hole_odds(rows)[:, 3].numpy(), frame.level.notna().to_numpy()
+    true = chance / (1 - chance) / (chance / (1 - chance))[seen].mean()
+    assert odds[seen].mean() == pytest.approx(1.0)
+    assert np.abs(np.log(odds / true))[seen].mean() < 0.12
+    assert bool((hole_odds(rows)[:, 1] == 1).all()) == (by != "hole")  # whether z is missing goes with nothing else
+
+
+def test_cells_count_alike_where_holes_are_at_random() -> None:
+    rows, *_ = table(None)
+    assert bool((hole_odds(rows) == 1).all())
+
+
+def test_no_cell_counts_much_more_than_the_others() -> None:
+    rows, frame, _ = table("y", slope=6.0)
+    assert 0.8 * MOST < hole_odds(rows)[:, 3].numpy()[frame.level.notna().to_numpy()].max() < 2 * MOST
+
+
+def test_a_column_alone_is_scored_by_what_its_cells_count() -> None:
+    """Without odds as ever; of numbers by the CRPS of all cells at each; of levels by the shares of the odds."""
+    rows, *_ = table("y")
+    columns, even = columns_of(rows), torch.ones(1500, 4, dtype=torch.float64)
+    assert weighted(columns, rows, even) == columns
+    odds = even.clone()
+    odds[:, 0] = torch.linspace(0.5, 1.5, 1500)
+    seen = weighted(columns, rows, odds)
+    assert seen[1:] == columns[1:]
+    values = rows.source.table.numeric("y") if rows.source is not None else np.zeros(1)
+    crps = np.abs(values[:, None] - values).sum(1) / 1499 - np.abs(values[:, None] - values).sum() / (2 * 1500 * 1499)
+    assert seen[0].alone == pytest.approx(np.average(crps, weights=odds[:, 0].numpy()), rel=1e-9)
+    assert columns[0].alone == pytest.approx(crps.mean(), rel=1e-9)
