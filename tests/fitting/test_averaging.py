@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from torch import Tensor
 
 import vgi_cli
 from vgi_cli.errors import Interrupted, RunError, UsageError
@@ -85,12 +86,18 @@ def test_selected_weights_are_those_of_the_quadratic_programme() -> None:
 
 
 def test_distances_of_draws_are_means_over_cells_columns_and_pairs_of_other_draws() -> None:
+    """Cells of a column by how much they count."""
     generator = torch.Generator().manual_seed(0)
+    odds = 0.5 + torch.rand(17, dtype=torch.float64, generator=generator)
 
     def one() -> Drawn:
-        numbers = [(i, torch.randn(DRAWS, n, generator=generator)) for i, n in ((0, 3), (1, 5), (0, 2))]
+        places = ((0, odds[:3]), (1, odds[3:8]), (0, odds[8:10]))
+        numbers = [(i, part, torch.randn(DRAWS, len(part), generator=generator)) for i, part in places]
         codes = torch.randint(3, (DRAWS, 7), generator=generator).double()
-        return _drawn(numbers, [(2, codes, torch.tensor([0.0, 1, 1, 2, 0, 0, 0]))])
+        return _drawn(numbers, [(2, odds[10:], codes, torch.tensor([0.0, 1, 1, 2, 0, 0, 0]))])
+
+    def mean(of_cells: Tensor, weight: Tensor) -> Tensor:
+        return (of_cells.double() * weight).sum(-1) / weight.sum()
 
     first, second = one(), one()
     differ = 1 - (4 / 7) ** 2 - (2 / 7) ** 2 - (1 / 7) ** 2
@@ -98,14 +105,16 @@ def test_distances_of_draws_are_means_over_cells_columns_and_pairs_of_other_draw
     for a, b in ((first, second), (first, first)):
         pairs = [(i, j) for i in range(DRAWS) for j in range(DRAWS) if i != j]
         numbers = torch.stack([(a.errors[i] - b.errors[j]).abs() for i, j in pairs]).mean(0)
-        levels = torch.stack([(a.levels[i] != b.levels[j]).float() for i, j in pairs]).mean()
-        expected = (numbers[own == 0].mean() + numbers[own == 1].mean() + levels * 2 / differ) / 3
+        levels = mean(torch.stack([(a.levels[i] != b.levels[j]).float() for i, j in pairs]).mean(0), odds[10:])
+        of_numbers = sum(mean(numbers[own == i], odds[:10][own == i]) for i in (0, 1))
+        expected = (of_numbers + levels * 2 / differ) / 3
         assert a.apart(b) == pytest.approx(float(expected), rel=1e-5)
-    missed = (first.levels != first.truth).float().mean() * 2 / differ
-    nothing = (3, torch.zeros(DRAWS, 0), torch.zeros(0))  # a column of levels of which no cell was hidden
-    alone = _drawn([(0, torch.ones(DRAWS, 2))], [nothing])
+    missed = mean((first.levels != first.truth).float().mean(0), odds[10:]) * 2 / differ
+    nothing = (3, odds[:0], torch.zeros(DRAWS, 0), torch.zeros(0))  # a column of levels of which no cell was hidden
+    alone = _drawn([(0, torch.ones(2, dtype=torch.float64), torch.ones(DRAWS, 2))], [nothing])
     assert alone.weight.tolist() == [0.5, 0.5] and alone.levels.shape == (DRAWS, 0)
-    expected = (first.errors.abs()[:, own == 0].mean() + first.errors.abs()[:, own == 1].mean() + missed) / 3
+    errors = first.errors.abs().mean(0)
+    expected = (sum(mean(errors[own == i], odds[:10][own == i]) for i in (0, 1)) + missed) / 3
     assert first.from_truth() == pytest.approx(float(expected), rel=1e-5)
 
 

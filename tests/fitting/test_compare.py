@@ -42,7 +42,8 @@ def scored(frame: pd.DataFrame, of: Recipe, by: FitFold | None) -> Scores:
     columns = scoring.columns_of(encoded)
     parts = torch.randint(scoring.PARTS, (len(frame), len(columns)), generator=generator)
     fold = torch.randperm(len(frame), generator=generator) % scoring.FOLDS
-    *_, last = scoring.score(Candidate("one", of, encoded), columns, parts, fold, Folds({}, {}), by)
+    even = torch.ones(parts.shape, dtype=torch.float64)
+    *_, last = scoring.score(Candidate("one", of, encoded), columns, parts, fold, Folds({}, {}), even, by)
     assert isinstance(last, Scores)
     return last
 

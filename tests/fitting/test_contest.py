@@ -65,7 +65,8 @@ def scored(frame: pd.DataFrame, of: Recipe, known: Folds | None = None) -> Score
     parts = torch.randint(scoring.PARTS, (len(frame), len(columns)), generator=generator)
     fold = torch.randperm(len(frame), generator=generator) % scoring.FOLDS
     known = Folds({}, {}) if known is None else known
-    *_, last = scoring.score(Candidate("one", of, encoded), columns, parts, fold, known)
+    even = torch.ones(parts.shape, dtype=torch.float64)
+    *_, last = scoring.score(Candidate("one", of, encoded), columns, parts, fold, known, even)
     assert isinstance(last, Scores)
     return last
 

@@ -58,9 +58,9 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
             for model, title, more in shapes
         ]
     unsaid = recipe.score == "cells" and recipe.value("model.dependence") is None and not full_only
-    if unsaid and layout.discrete and 0 < numbers <= FULL_UP_TO:
-        one = {"covariance": "full", "components": 1, "dependence": "linear"}  # Olkin and Tate 1961
-        shapes.append(("mixture", "general location model", one))
+    if unsaid and layout.discrete and 0 < numbers <= FULL_UP_TO:  # the general location model: Olkin and Tate 1961
+        one = {"covariance": "full", "components": 1, "dependence": "linear"}
+        shapes.append(("mixture", "mixture shifted by the levels", one))
     return [
         (
             f"{title}, {TRANSFORMS.get(transform, UNSCALED)}" if numbers else f"{title} of categories",

@@ -272,6 +272,10 @@ class GaussianMixture(GaussianFamily):
         return super().cell_laws()
 
     @property
+    def independent(self) -> bool:
+        return super().independent and not (self._shifts and isinstance(self.gaussians, Shifted))
+
+    @property
     def shifting(self) -> Sequence[int]:
         mixed = self.gaussians
         return mixed.discrete[list(mixed.places)].tolist() if isinstance(mixed, Shifted) else ()
