@@ -94,7 +94,7 @@ def size_of(n: int, scarcest: int, fit: float, count: int, *, stated: bool, long
     rows = min(n, MOST_ROWS)
     while rows > FEWEST_ROWS and (COMMON + 1) * _each(rows, longer).work > allowed:
         rows = max(int(0.9 * rows), FEWEST_ROWS)
-    rows = min(max(rows, math.ceil(n * min(CELLS / max(scarcest, 1), 1.0))), n)
+    rows = min(max(rows, -(-n * CELLS // max(scarcest, CELLS))), n)
     each = _each(rows, longer)
     if not stated:
         affordable = min(count, int(allowed / each.work) - 1)

@@ -92,7 +92,7 @@ def size_of(model: GaussianFamily, missing: Tensor) -> Size:
     each = model.gaussians.work(missing) + PASSES * model.gaussians.cells(missing)
     scarcest = max(int((~missing).sum(0).min()), 1)
     rows = min(max(int(WORK / (USUAL_STEPS * each)), FEWEST_ROWS), MOST_ROWS)
-    rows = min(max(rows, math.ceil(N * min(CELLS / scarcest, 1.0))), N)
+    rows = min(max(rows, -(-N * CELLS // max(scarcest, CELLS))), N)
     steps = min(max(int(MOST_WORK / (rows * each)), FEWEST_STEPS), MOST_STEPS)
     return Size(rows, steps, "bayesian" if scarcest < SCARCE else "multinomial")
 
