@@ -151,8 +151,11 @@ def weighted(columns: Sequence[Column], rows: Rows, odds: Tensor) -> list[Column
 def _alone(cells: Tensor, weight: Tensor, levels: int) -> float:
     """What draws from these cells [n] would score at them, each counted by its weight (with a sum of 1)."""
     if not levels:
-        apart = (cells[:, None] - cells).abs().sum(1) / max(len(cells) - 1, 1)
-        return float(weight @ apart) - _half_mean_difference(cells)
+        order, n = cells.argsort(), len(cells)
+        ordered = cells[order]
+        below = ordered.cumsum(0) - ordered
+        apart = ordered * (2.0 * torch.arange(n) - n) + ordered.sum() - 2 * below  # from all others, added up
+        return float(weight[order] @ apart) / max(n - 1, 1) - _half_mean_difference(cells)
     shares = torch.bincount(cells.long(), minlength=levels) / len(cells)
     return _levels_alone(shares.double(), levels, torch.zeros_like(shares).double().index_add(0, cells.long(), weight))
 
