@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Literal
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import vgi_cli
 from tests.table.helpers import from_text
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.lattice import Spike, find_spikes, squeezed, stretched
@@ -183,6 +188,23 @@ def test_an_unrounded_column_has_a_density_beside_the_probability_of_its_spike(t
     beside = np.trapezoid(density[1:].numpy(), places[places != 2.0])
     on = [float(_encoded_density(schema, "x,y\n2.0,\n", draw)) for draw in range(400)]
     assert beside + np.mean(on) == pytest.approx(1.0, abs=0.01) and 0.1 < np.mean(on) < 0.5
+
+
+@pytest.mark.parametrize("spikes", ["split", "room"])
+def test_standardised_is_the_same_in_any_unit(spikes: Literal["split", "room"], tmp_path: Path) -> None:
+    """Of a column that is not rounded and piles up, and of one that does not."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"x": np.where(rng.random(200) < 0.4, 0.0, rng.lognormal(size=200)), "y": rng.normal(size=200)}
+    )
+    found = []
+    for unit in (1.0, 1024.0):
+        given = {"model.components": 1, "table.spikes": spikes, "table.transform": "linear", "bootstrap": "none"}
+        run = vgi_cli.fit(frame * unit, model="mixture", set=given, threads=1, out=tmp_path / f"{unit}")
+        found.append(run.evaluate(frame * unit)["loglik"])
+    assert found[0]["mixed"] == ["x"] and found[0]["density"] == ["y"]
+    assert found[0]["standardised"] == pytest.approx(found[1]["standardised"], abs=0.02)
+    assert found[0]["mean"] - found[1]["mean"] == pytest.approx(np.log(1024) * (1 + (frame.x > 0).mean()), abs=0.02)
 
 
 def _encoded_density(schema: Schema, text: str, draw: int) -> torch.Tensor:

@@ -36,7 +36,7 @@ def ticked(between: str, share: float = 0.4, shuffled: bool = False, words: Sequ
     return cells
 
 
-@pytest.mark.parametrize("between", [";", "|", ", ", "; "])
+@pytest.mark.parametrize("between", [";", "|", ", ", "; ", " | ", " ;"])
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_a_column_of_several_answers_is_said_with_what_splits_it(between: str, shuffled: bool) -> None:
     cells = ticked(between, shuffled=shuffled)

@@ -100,7 +100,11 @@ def test_distances_of_draws_are_means_over_cells_columns_and_pairs_of_other_draw
         return (of_cells.double() * weight).sum(-1) / weight.sum()
 
     first, second = one(), one()
-    differ = 1 - (4 / 7) ** 2 - (2 / 7) ** 2 - (1 / 7) ** 2
+    shares = torch.tensor([4, 2, 1], dtype=torch.float64) / 7
+    other = float(
+        mean((1 - shares)[torch.tensor([0, 1, 1, 2, 0, 0, 0])], odds[10:])
+    )  # a draw from the column is another
+    differ = 2 * other - (1 - float(shares.square().sum()))  # so that these draws alone score 1
     own = torch.tensor([0, 0, 0, 1, 1, 1, 1, 1, 0, 0])
     for a, b in ((first, second), (first, first)):
         pairs = [(i, j) for i in range(DRAWS) for j in range(DRAWS) if i != j]

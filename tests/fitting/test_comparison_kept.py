@@ -15,7 +15,7 @@ import pytest
 import vgi_cli
 from tests.fitting.test_contest import QUICK, holes, normal
 from vgi_cli.cli.app import main
-from vgi_cli.errors import Interrupted, UsageError
+from vgi_cli.errors import InputError, Interrupted, RunError, UsageError
 from vgi_cli.fitting.contest import contest
 from vgi_cli.machine.work import TimeUp
 from vgi_cli.runs.comparison import compared
@@ -225,6 +225,23 @@ def test_a_full_disk_leaves_what_was_scored(table: Path, tmp_path: Path, capfd: 
     assert f"make room, then: vgi fit --resume --out {part}" in error
     assert main(["fit", "--resume", "--out", str(part)]) == 0
     assert "2 of the models had been scored before" in capfd.readouterr().err
+
+
+def test_what_helps_is_said_before_how_it_goes_on(table: Path, tmp_path: Path) -> None:
+    stopped(table, tmp_path / "part", 2)
+    table.rename(tmp_path / "elsewhere.csv")
+    with pytest.raises(InputError) as caught:
+        fit(None, tmp_path / "part", resume=True)
+    assert "what 2 models scored is kept in" in caught.value.message
+    assert not caught.value.hint.startswith("continue with")
+
+
+@pytest.mark.parametrize("text", ['{"format": 1}', '{"format": 1, "settings": 3, "max_memory": null}', "{"])
+def test_a_command_that_cannot_be_read_is_refused(text: str, table: Path, tmp_path: Path) -> None:
+    stopped(table, tmp_path / "part", 2)
+    (tmp_path / "part" / ".comparison" / "command.json").write_text(text)
+    with pytest.raises(RunError, match="cannot read"):
+        fit(None, tmp_path / "part", resume=True)
 
 
 def test_a_refused_fit_leaves_nothing(table: Path, tmp_path: Path) -> None:

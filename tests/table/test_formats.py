@@ -22,6 +22,7 @@ from tests.table.helpers import save
 from vgi_cli.errors import InputError
 from vgi_cli.table import reader, source
 from vgi_cli.table.inputs import require_files
+from vgi_cli.table.reader import read_table
 
 FRAME = pd.DataFrame({"x": [1.5, None, 2.25], "g": ["a", "b", "a"]})
 
@@ -103,6 +104,11 @@ def test_named(begin: bytes, what: str, hint: str, tmp_path: Path) -> None:
     if not begin.startswith(b"\x1f\x8b"):
         with pytest.raises(InputError, match=re.escape(what)):  # before anything costly is loaded
             require_files([path])
+
+
+def test_a_name_that_begins_as_another_format_does_is_read(tmp_path: Path) -> None:
+    path = save(tmp_path, "t.csv", b"FEA1,FEA2\n1,2\n2,3\n")
+    assert read_table([str(path)]).names == ("FEA1", "FEA2")
 
 
 def test_in_an_archive(tmp_path: Path) -> None:

@@ -390,6 +390,10 @@ def test_a_comment_above_the_only_column() -> None:
         "#a,b\nx,y\n",
         "#a,b\n#x,y\n#z,1\n",
         "#a,b,c\nx,x,y\n1,2,3\n",
+        "#chrom,pos,ref\nchr,NA,A\nchr,200,C\nchr,300,G\n",
+        "#sample,ct\ns,<5\ns,3\ns,4\n",
+        "%change,name\nNA,Bob\n3,Ann\n",
+        "#chrom,pos,ref\nchr1,x,A\nchr2,200,C\n",
     ],
 )
 def test_names_that_begin_like_comments_are_read(text: str) -> None:

@@ -472,6 +472,15 @@ class ModelledColumn(Column):
         probability, elsewhere a density."""
         return False
 
+    def piled(self, codes: Floats) -> Bools:
+        """[..] which codes of a column that is not rounded lie where values pile up."""
+        return np.zeros(codes.shape, bool)
+
+    def log_narrow(self, z: Floats) -> Floats:
+        """[n] what turns the log probabilities of encoded cells [n, dimensions] of a column that is not rounded, over
+        the little by which each is spread, into log densities; 0 where values pile up."""
+        return np.zeros(len(z))
+
     @property
     @abstractmethod
     def unit(self) -> float:

@@ -297,6 +297,12 @@ class Number(ModelledColumn):
             return np.zeros(values.shape, bool)
         return lying_on(values, self.pile, self.lattice.resolution)
 
+    def piled(self, codes: Floats) -> Bools:
+        piled = self.on_pile(codes)
+        for spike in self.spikes:
+            piled = piled | spike.holds(codes, self.step)
+        return piled & self.unrounded
+
     def valueless(self, codes: Floats) -> Bools | None:
         if self.pile is None:
             return None
@@ -356,6 +362,11 @@ class Number(ModelledColumn):
         out = self._log_volume(z[:, -1])
         return out if self.pile is None else np.where(np.rint(z[:, 0]) == 1, 0.0, out)
 
+    def log_narrow(self, z: Floats) -> Floats:
+        values = squeezed(self.codec.decode(z[:, -1]), self.spikes, self.heaps)
+        piled = self.piled(values) if self.pile is None else self.piled(values) | (np.rint(z[:, 0]) == 1)
+        return np.where(piled, 0.0, -np.log(self.step))
+
     def _log_volume(self, z: Floats) -> Floats:
         out = self.codec.log_det(z)
         if not self.noisy:
@@ -365,8 +376,7 @@ class Number(ModelledColumn):
             values = squeezed(self.codec.decode(z), self.spikes, self.heaps)
             widths = cell_widths(values, self.spikes, self.step, self.heaps)
             if self.unrounded:  # a density, but for what piles up
-                piled = np.any([spike.holds(values, self.step) for spike in self.spikes], axis=0)
-                widths = np.where(piled, widths, 1.0)
+                widths = np.where(self.piled(values), widths, 1.0)
         return np.asarray(out + np.log(widths))
 
     def box(self) -> Floats:

@@ -60,9 +60,16 @@ def answers_in(cells: Cells) -> tuple[str, int] | None:
     for separator in SEPARATORS:
         lists = [([word for part in text.split(separator) if (word := part.strip())], n) for text, n in held]
         if sum(n for words, n in lists if len(words) > 1) >= SEVERAL * total and (count := _small_set(lists)):
-            spaced = all(text.count(separator) == text.count(f"{separator} ") for text, _ in held)
-            return (f"{separator} " if spaced else separator), count
+            return _with_blanks(separator, [text for text, _ in held]), count
     return None
+
+
+def _with_blanks(separator: str, texts: Sequence[str]) -> str:
+    """The separator with the blanks that are beside it in all texts."""
+    for whole in (f" {separator} ", f"{separator} ", f" {separator}"):
+        if all(text.count(separator) == text.count(whole) for text in texts):
+            return whole
+    return separator
 
 
 def _small_set(lists: Sequence[tuple[list[str], int]]) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.numerals import Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.encoding.rounding import rounding_in
@@ -232,14 +232,31 @@ def log_scale(schema: Schema) -> Tensor:
     return torch.tensor([column.unit for column in schema.encoded], dtype=torch.float64)
 
 
+def cell_scales(schema: Schema, table: Table, rows: Ints) -> Tensor:
+    """[R, columns] `log_scale` for cells of some rows of a table (their numbers): 0 where a cell of a column that is
+    not rounded lies where values pile up, since that has a probability."""
+    scales = log_scale(schema).expand(len(rows), -1)
+    for i, column in enumerate(schema.encoded):
+        if column.unrounded:
+            piled = torch.from_numpy(column.piled(column.codes(table.column(column.name))[rows]))
+            scales = torch.where(piled[:, None] & (torch.arange(scales.shape[1]) == i), 0.0, scales)
+    return scales
+
+
 def log_volume(missing: Tensor, x: Tensor, schema: Schema, but: Sequence[int] = ()) -> Tensor:
     """[N] float64: what turns log p(encoded observed cells) into a log density in data units (add it): the sum over the
-    OBSERVED cells of x [N, D] only; `but`: dimensions that are left out."""
+    OBSERVED cells of x [N, D] only; `but`: dimensions whose log p is that of cells as they are rounded, which is left
+    as it is where they have a probability."""
+    whole = schema.layout.of_columns(missing).cpu().numpy()
     missing = missing.index_fill(1, torch.tensor(but, dtype=torch.int64, device=missing.device), True)
     z, absent = x.detach().to("cpu", torch.float64).numpy(), schema.layout.of_columns(missing).cpu().numpy()
     terms = np.zeros(absent.shape)
     for i, (column, dims) in enumerate(zip(schema.encoded, schema.layout.slices, strict=True)):
         terms[:, i] = column.log_volume(z[:, dims])
+        if column.unrounded:
+            by_cell = absent[:, i] & ~whole[:, i]
+            terms[by_cell, i] = column.log_narrow(z[by_cell, dims])
+            absent[:, i] = whole[:, i]
     return torch.from_numpy(np.where(absent, 0.0, terms).sum(1))
 
 

@@ -27,10 +27,10 @@ def loglik_part(
 ) -> dict[str, Any]:
     """The `loglik` object from values in data units; empty when no row has an observed cell.
 
-    missing [R, D]; log_scale [D] and weight [R] see `summarise`; `dequantised`: dequantisation draws that the
+    missing [R, D]; log_scale [D] or [R, D] and weight [R] see `summarise`; `dequantised`: dequantisation draws that the
     values average over, 0 when no column is rounded.
     """
-    whole = summarise(loglik.values, missing, log_scale, weight)
+    whole, scales = summarise(loglik.values, missing, log_scale, weight), log_scale.expand(missing.shape)
     if whole is None:
         return {}
     holes = missing.any(1)
@@ -40,7 +40,8 @@ def loglik_part(
     if fully_missing := int(missing.all(1).sum()):
         out["rows_left_out"] = fully_missing
     for name, chosen in {"complete": ~holes, "incomplete": holes}.items():
-        part = summarise(loglik.values[chosen], missing[chosen], log_scale, None if weight is None else weight[chosen])
+        counted = None if weight is None else weight[chosen]
+        part = summarise(loglik.values[chosen], missing[chosen], scales[chosen], counted)
         if part is not None:
             out[name] = part._asdict()
     if dequantised:
@@ -227,9 +228,9 @@ def _names(columns: Sequence[str]) -> str:
 
 def entering(schema: Schema) -> dict[str, list[str]]:
     """The `measures` of the columns, and those that are `carried` and so do not enter the log-likelihood, but for ids.
-    Empty where all are numbers that enter: then another run of the table has the same."""
+    Empty where all are numbers that enter, none of which piles up: then another run of the table has the same."""
     carried = [c.name for c in schema.columns if isinstance(c, Carried) and c.role in ("data", "exclude")]
-    if not carried and not schema.layout.discrete:
+    if not carried and not schema.layout.discrete and not any(column.unrounded for column in schema.encoded):
         return {}
     return measures(schema.encoded) | ({"carried": carried} if carried else {})
 

@@ -111,6 +111,8 @@ def begun_with(run: Path) -> dict[str, Any]:
     try:
         command: dict[str, Any] = json.loads(path.read_bytes())
         known = command["format"] == FORMAT
+        if known:
+            dict(command["settings"]), command["max_memory"]
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise RunError(f"cannot read {path} ({error})", anew) from None
     if not known:
@@ -129,5 +131,7 @@ def say_what_is_kept(error: VgiError | Interrupted, run: Path, resume: str) -> N
         return
     what = f"what {count} model{'s' * (count > 1)} scored is kept in {run}"
     message = error.message.removesuffix(NOTHING_KEPT) if error.message.endswith(NOTHING_KEPT) else f"{error.message}; "
-    error.message, error.hint = message + what, f"continue with: {resume}"
+    error.message = message + what
+    refused = error.exit_code == 2 and error.hint  # what helps comes first
+    error.hint = f"{error.hint}; then: {resume}" if refused else f"continue with: {resume}"
     error.args = (error.message,)

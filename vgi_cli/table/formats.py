@@ -60,7 +60,7 @@ FORMATS = (
         _pandas("read_json('FILE', dtype=False)"),
         gzip=True,
     ),
-    _Format("a Feather file (Arrow)", _begins(rb"ARROW1\0\0|FEA1"), _pandas("read_feather('FILE')")),
+    _Format("a Feather file (Arrow)", _begins(rb"ARROW1\0\0|FEA1(?=.*[\0-\x08])"), _pandas("read_feather('FILE')")),
     _Format(
         "an Arrow stream",
         _begins(rb"\xff\xff\xff\xff"),

@@ -36,7 +36,7 @@ from vgi_cli.commands.run_table import compute_on, seed_of, table_settings
 from vgi_cli.commands.samplers import checked_sampler, parameter_uncertainty
 from vgi_cli.commands.sampling import Imputed, Sampling, Watch
 from vgi_cli.encoding.check import check
-from vgi_cli.encoding.encoder import log_scale
+from vgi_cli.encoding.encoder import cell_scales
 from vgi_cli.errors import InputError, Interrupted, Unwritten, UsageError, VgiError
 from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores, draws_alone, score_imputations
@@ -245,7 +245,8 @@ class _ReportParts:
         if by is not None and by in table.names:
             weight = torch.from_numpy(row_weights(table, by))[scored.rows]
         holes = fitted.layout.of_columns(scored.missing)
-        part = loglik_part(scored.loglik, holes, log_scale(fitted.schema), spread, weight)
+        scales = cell_scales(fitted.schema, table, scored.rows.numpy())
+        part = loglik_part(scored.loglik, holes, scales, spread, weight)
         if part:
             part |= entering(fitted.schema)
             part |= {} if scored.refit_epochs is None else {"refit_epochs": scored.refit_epochs}

@@ -26,7 +26,7 @@ from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
 from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.samplers import parameter_uncertainty
 from vgi_cli.commands.sampling import Sampling, Watch
-from vgi_cli.encoding.encoder import log_scale
+from vgi_cli.encoding.encoder import cell_scales
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.missingness import missingness
 from vgi_cli.errors import UsageError
@@ -567,7 +567,7 @@ def _likelihood(
     known = counts > 0
     if not known.any():
         return None
-    units = (observed * log_scale(fitted.schema).numpy()).sum(1)
+    units = (observed * cell_scales(fitted.schema, table, numbers).numpy()).sum(1)
     numbers, counts = numbers[known], counts[known]
     ids = {name: table.raw_text(name) for name in fitted.schema.ids if name in table.names}
     lowest = [

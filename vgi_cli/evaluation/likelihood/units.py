@@ -166,8 +166,8 @@ class Summary(NamedTuple):
 def summarise(log_prob: Tensor, missing: Tensor, log_scale: Tensor, weight: Tensor | None = None) -> Summary | None:
     """Summary of log p(observed cells) [R] in data units; None where no row (that counts) has an observed cell.
 
-    log_scale [D]: log standard deviation of each column, data units (less the log resolution of a rounded one, whose
-    terms are probabilities). Dividing a column by its standard deviation multiplies the density by that.
+    log_scale [D] or [R, D]: log standard deviation of each column, data units (less the log resolution of a rounded
+    one, whose terms are probabilities). Dividing a column by its standard deviation multiplies the density by that.
 
     weight [R]: what rows count in the means, whose standard error is then that of a ratio of sums; None: alike.
     """
@@ -176,7 +176,7 @@ def summarise(log_prob: Tensor, missing: Tensor, log_scale: Tensor, weight: Tens
     if not bool(keep.any()):
         return None
     values = log_prob[keep].double()
-    shift = (seen[keep].double() * log_scale.double()).sum(1)
+    shift = (seen.double() * log_scale.double())[keep].sum(1)
     n = len(values)
     if weight is not None:
         own = weight[keep].double()

@@ -19,6 +19,7 @@ from vgi_cli.runs.comparison import Comparison, Kept
 from vgi_cli.runs.files import sha256
 from vgi_cli.settings.problems import from_plain
 from vgi_cli.settings.recipe import Recipe
+from vgi_cli.version import __version__
 
 HASHED = 1 << 16
 """Rows that are hashed at a time."""
@@ -38,7 +39,7 @@ class KeptScores:
     def key(self, title: str, recipe: Recipe) -> str:
         """A hash of all that the scores of a candidate depend on."""
         used = plugins.in_use([("model", recipe.model.name), ("method", recipe.method.name)])
-        return sha256(json.dumps([title, recipe.text(), dict(used), self._of_the_rows]).encode())
+        return sha256(json.dumps([__version__, title, recipe.text(), dict(used), self._of_the_rows]).encode())
 
     @cached_property
     def _of_the_rows(self) -> str:

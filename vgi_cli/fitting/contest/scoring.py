@@ -337,9 +337,12 @@ def _drawn(errors: Sequence[tuple[int, Tensor, Tensor]], levels: Sequence[tuple[
     for i in every:
         weight[of == i] /= len(every) * weight[of == i].sum()
     for i in {i for i, *_ in levels}:
-        shares = torch.unique(truth[of[len(of) - len(truth) :] == i], return_counts=True)[1].double()
-        differ = 1 - float((shares / shares.sum()).square().sum())
-        weight[of == i] *= 2 / differ if differ > 0 else 0.0
+        own = of[len(of) - len(truth) :] == i
+        _, place = torch.unique(truth[own], return_inverse=True)
+        shares = torch.bincount(place).double() / max(len(place), 1)
+        counted = weight[of == i] / weight[of == i].sum()
+        alone = float(counted @ (1 - shares[place])) - 0.5 * (1 - float(shares.square().sum()))
+        weight[of == i] *= 1 / alone if alone > 0 else 0.0
     empty = torch.zeros(DRAWS, 0)
     return Drawn(
         torch.cat([part for *_, part in errors], 1) if errors else empty,

@@ -200,7 +200,7 @@ class _Sampled:
             refine=(self.several or refit.aimed) and self.all_rows,
             each=lambda _: ask(self.stop),
         )
-        refit.restore_noise((~self.table.missing).sum(0).to(self.table.x))
+        refit.restore_noise(self.table.missing)
         if not self.all_rows:
             refit.shrink_to(self.fitted, math.sqrt(self.size.rows / self.table.N))
         return Refit({name: value.detach().clone() for name, value in refit.state_dict().items()}, settled)

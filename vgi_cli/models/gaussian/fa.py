@@ -97,10 +97,11 @@ class FactorAnalysis(GaussianFamily):
         return self.gaussians.free_parameters()
 
     @torch.no_grad()
-    def restore_noise(self, cells: Tensor) -> None:
+    def restore_noise(self, missing: Tensor) -> None:
         """Each column is a regression on the factors: the mean square of what it leaves is that of n less as many
         degrees of freedom as it has coefficients, L + 1, in the fit and in the refit."""
-        lost = FITTED_TWICE * (self._factors.L + 1) / cells.clamp(min=1)
+        cells = (~missing).sum(0).to(self._factors.log_psi).clamp(min=1)
+        lost = FITTED_TWICE * (self._factors.L + 1) / cells
         self._factors.log_psi.sub_(torch.log1p(-lost.clamp(max=MOST_LOST)))
 
     @torch.no_grad()

@@ -365,9 +365,9 @@ class GaussianFamily(Marginal):
         self.gaussians.shrink_to(other.gaussians, share)
         self.set_weights(torch.lerp(others, mine, share).exp())
 
-    def restore_noise(self, cells: Tensor) -> None:
-        """Take back, in place, what a bootstrap refit has lost of the noise beside what it fitted to it, where no prior
-        does that; cells [D]: how many are observed of each column."""
+    def restore_noise(self, missing: Tensor) -> None:
+        """Take back, in place, what a bootstrap refit to rows with these holes [N, D] has lost of the noise to what
+        it fitted to it, where no prior does that."""
 
     def take_turn(self, number: int) -> bool:
         """Become of the kind that the bootstrap refit of this number is of, in place; True where that is not the kind

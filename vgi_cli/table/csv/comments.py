@@ -9,6 +9,8 @@ from vgi_cli.table.texts import MISSING
 
 MARKS = ("#", "%", "//")
 """What lines of comments begin with."""
+NUMBER = re.compile(r"^[<>=~+-]*\s*\d|\d$")
+"""What is in no name of a header that is told from a row of cells: a number at either end, or a limit."""
 NUMERAL = re.compile(r"[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?")
 
 
@@ -23,7 +25,7 @@ def header_below(first: str, rows: Sequence[Sequence[str]]) -> tuple[str, int] |
     if place >= len(rows) - 1:
         return None
     names = [name.strip() for name in rows[place]]
-    if not all(names) or len(set(names)) < len(names) or any(map(NUMERAL.fullmatch, names)):
+    if not all(names) or len(set(names)) < len(names) or any(name in MISSING or NUMBER.search(name) for name in names):
         return None
     for cells in zip(*rows[place + 1 :], strict=True):
         held = [cell.strip() for cell in cells if cell.strip() not in MISSING]
