@@ -138,7 +138,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     system.create_dir("bucket")
     for name, content in (
         ("rows.csv", TEXT.encode()),
-        ("rows.csv.gz", gzip.compress(TEXT.encode())),
+        ("rows.csv.gz", gzip.compress(TEXT.encode(), mtime=0)),
         ("none.csv", b""),
     ):
         with system.open_output_stream(f"bucket/{name}", compression=None) as file:

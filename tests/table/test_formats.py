@@ -81,7 +81,7 @@ def test_the_line_that_is_named_converts_the_file(name: str, tmp_path: Path, mon
         (bytes(12) + b"\xc2\xea\x81\x60", "a SAS file", "p.read_sas('t.csv', format='sas7bdat', encoding='infer')"),
         (b"HEADER RECORD*******LIBRARY", "a SAS transport file", "format='xport'"),
         (b"X\n\0\0\0\x03", "an R file (saveRDS)", "`write.csv(readRDS('t.csv'), 't.csv', row.names=FALSE, na='')`"),
-        (gzip.compress(b"X\n\0\0\0\x02\0"), "an R file (saveRDS)", "readRDS('t.csv')"),
+        (gzip.compress(b"X\n\0\0\0\x02\0", mtime=0), "an R file (saveRDS)", "readRDS('t.csv')"),
         (gzip.compress(b"RDX3\nX\n", mtime=0), "an R file (save)", "get(load('t.csv'))"),
         (
             b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
