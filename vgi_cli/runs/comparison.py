@@ -33,7 +33,9 @@ class Kept(NamedTuple):
 
 
 class Comparison:
-    """Where scores are kept: nowhere."""
+    """Where scores are kept: nowhere. `somewhere`: False."""
+
+    somewhere = False
 
     def find(self, key: str) -> Kept | None:
         """The scores under a key (a hash); None where there are none."""
@@ -50,6 +52,8 @@ class ComparisonInFolder(Comparison):
     command  what the comparison was begun with: its settings as they were said, for who goes on with it
     damaged  is told of a file that is not as it was written
     """
+
+    somewhere = True
 
     def __init__(
         self, claim: Callable[[], Path], command: Mapping[str, Any], damaged: Callable[[str], None], before: Path | None

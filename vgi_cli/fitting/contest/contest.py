@@ -52,7 +52,7 @@ from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import em_settings
 from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
 from vgi_cli.fitting.tables import encoding_of
-from vgi_cli.machine.work import OutOfTime, TimeLimit, Work
+from vgi_cli.machine.work import OutOfTime, Work
 from vgi_cli.methods.em.sizing import Candidate as Sized
 from vgi_cli.methods.em.sizing import choose_size, plain
 from vgi_cli.models.gaussian.family import GaussianFamily
@@ -98,7 +98,7 @@ def hold(
     comparison: Comparison | None = None,
 ) -> Won | None:
     """Compare the candidates for a table and take the best. None where there is nothing to compare, or too few rows to
-    compare by, or where a time limit left time for one candidate at most. Interrupted with nothing kept.
+    compare by, or where a time limit left time for one candidate at most.
 
     recipe  names `mixture` and its method, and models that are compared beside (`compare`)
     rows    all of the table; those of a fraction (`val`) take no part
@@ -114,10 +114,10 @@ def hold(
         return None
     for line in components.of_some(recipe, said):
         work.reporter.say(line)
-    limit = work.limit.part(SHARE)
-    with work.reporter.stage(CONTEST, until=limit.end) as stage:
-        contest = _Contest(recipe, rows, used, stage, limit, replace(work, reporter=Silent()), fit)
-        contest.kept = KeptScores(comparison or Comparison(), rows, used)
+    own = replace(work, reporter=Silent(), limit=work.limit.part(SHARE))
+    kept = KeptScores(comparison or Comparison(), rows, used)
+    with work.reporter.stage(CONTEST, until=own.limit.end) as stage:
+        contest = _Contest(recipe, rows, used, stage, own, fit, kept)
         try:
             contest.enter_all(named, others)
         except (GivenUp, OutOfTime):
@@ -127,8 +127,8 @@ def hold(
             raise Interrupted(what, error.exit_code, "start again") from None
     for line in contest.refused:
         work.reporter.warn(line)
-    if contest.kept.found:
-        work.reporter.say(f"{contest.kept.found} of the models had been scored before the fit was stopped: not again")
+    if kept.found:
+        work.reporter.say(f"{kept.found} of the models had been scored before the fit was stopped: not again")
     if len(contest.standings.entries) < 2:
         return None
     league = contest.standings.decided()
@@ -189,12 +189,13 @@ class _Contest:
     """A contest that is held: the candidates enter one after the other."""
 
     def __init__(
-        self, recipe: Recipe, rows: Rows, used: Tensor, stage: Stage, limit: TimeLimit, work: Work, fit: Fit
+        self, recipe: Recipe, rows: Rows, used: Tensor, stage: Stage, work: Work, fit: Fit, kept: KeptScores
     ) -> None:
-        """used: the rows that are fitted; limit: of all; work, fit: of the candidates that EM does not fit."""
+        """used: the rows that are fitted; work: with the limit of all; fit: of the candidates that EM does not fit;
+        kept: scores of before, and where new ones are kept."""
         generator = stream(recipe.seed, "contest")
         self._recipe, self._rows, self._used, self._stage = recipe, rows, used, stage
-        self._limit, self._work, self._fit = limit, work, fit
+        self._limit, self._work, self._fit, self._kept = work.limit, work, fit, kept
         self._some = used[torch.randperm(len(used), generator=generator)[:ROWS]].sort().values
         self._fold = torch.randperm(len(self._some), generator=generator) % scoring.FOLDS
         shape = (len(self._some), len(rows.table.layout.columns))
@@ -205,7 +206,6 @@ class _Contest:
         self._tried: dict[str, tuple[Sized, ...]] = {}  # sizes of the latest entry, by its title without the size
         self.standings = Standings(recipe, rows.table.layout, len(used))
         self.refused: list[str] = []
-        self.kept = KeptScores(Comparison(), rows, used)
 
     def enter_all(self, named: Sequence[tuple[str, Recipe]], others: Sequence[tuple[str, Recipe]]) -> None:
         """Score all candidates: those `named` that EM fits, one or two more of the best of these, and the `others`."""
@@ -235,7 +235,7 @@ class _Contest:
             recipe = recipe.with_model(outliers=first["outliers"])
             if recipe.model.settings.get("components") is None:
                 recipe = recipe.with_model(components=first["components"])
-        key = self.kept.key(title, recipe.replace(time_limit=None))
+        key = self._kept.key(title, recipe.replace(time_limit=None))
         if self._take_up(title, key, recipe, every):
             return tell(1.0)
         family = cast(type[GaussianFamily], recipe.model.family)
@@ -255,11 +255,11 @@ class _Contest:
         if any(other.recipe == recipe for other, _ in self.standings.entries):
             return
         self._score(candidate, lambda done: tell(0.5 + 0.5 * done))
-        self.kept.keep(key, self.standings.entries[-1], sizing.tried)
+        self._kept.keep(key, self.standings.entries[-1], sizing.tried)
 
     def _take_up(self, title: str, key: str, recipe: Recipe, rows: Rows) -> bool:
         """Enter a candidate that was scored before the fit was stopped; False where it was not."""
-        found = self.kept.find(key, recipe, rows)
+        found = self._kept.find(key, recipe, rows)
         if found is not None:
             candidate, scores, self._tried[title] = found
             self.standings.entries.append((candidate, scores))
@@ -297,12 +297,12 @@ class _Contest:
             self._stage(start + share * done)
             ask(self._limit.over)
 
-        key = self.kept.key(title, recipe)
+        key = self._kept.key(title, recipe)
         if self._take_up(title, key, recipe, self._coded(recipe)):
             return tell(1.0)
         try:
             self._score(Candidate(title, recipe, self._coded(recipe)), tell, fit_fold)
-            self.kept.keep(key, self.standings.entries[-1])
+            self._kept.keep(key, self.standings.entries[-1])
         except FitError as error:
             self.refused.append(f"{title} takes no part in the comparison: {error.message}")
 

@@ -37,7 +37,9 @@ class KeptScores:
         self.found = 0
 
     def key(self, title: str, recipe: Recipe) -> str:
-        """A hash of all that the scores of a candidate depend on."""
+        """A hash of all that the scores of a candidate depend on; empty where none are kept."""
+        if not self._comparison.somewhere:  # hashing many rows takes time
+            return ""
         used = plugins.in_use([("model", recipe.model.name), ("method", recipe.method.name)])
         return sha256(json.dumps([__version__, title, recipe.text(), dict(used), self._of_the_rows]).encode())
 

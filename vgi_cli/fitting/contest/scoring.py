@@ -137,6 +137,8 @@ def columns_of(rows: Rows) -> list[Column]:
 
 def weighted(columns: Sequence[Column], rows: Rows, odds: Tensor) -> list[Column]:
     """The columns, with what draws from each alone would score where cells of rows count by odds [R, columns]."""
+    if bool((odds == 1).all()):
+        return list(columns)
     codes = torch.from_numpy(decode(rows.table.x, rows.schema))
     observed = ~rows.table.layout.of_columns(rows.table.missing)
     found = []
