@@ -154,6 +154,11 @@ def test_version(vgi: Vgi) -> None:
         ),
         (["fit", "--modle", "fa"], "no such option: --modle", "did you mean '--model'?"),
         (["fit", "--frobnicate", "x"], "no such option: --frobnicate", "vgi fit --help lists what is possible"),
+        (
+            ["report", "--checkpoint", "r 1"],
+            "no such option: --checkpoint",
+            "the run folder comes without a flag: `vgi report 'r 1'`",
+        ),
         (["impute"], "missing option '--checkpoint'", "vgi impute --help lists what is possible"),
         (["evaluate", "--checkpoint", "r"], "missing argument 'DATA'", "vgi evaluate --help lists what is possible"),
         (["fit", "--epochs"], "option '--epochs' requires an argument", "vgi --help lists what is possible"),

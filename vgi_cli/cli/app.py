@@ -255,9 +255,13 @@ def _parse_text(error: Any, arguments: Sequence[str]) -> tuple[str, str]:
     path = context.command_path if context is not None else "vgi"
     if option and text.startswith("no such option"):
         known = [name for parameter in context.command.params for name in parameter.opts] if context else []
-        close = closest(option, known)
+        close = closest(option, [name for name in known if name.startswith("-")])
         if close is not None:
             return text, f"did you mean '{close}'?"
+        places = [str(getattr(one, "metavar", "")) for one in context.command.params] if context else []
+        if option == "--checkpoint" and any(place.strip("{}[].") == "RUN" for place in places):
+            run = dict(itertools.pairwise(arguments)).get(option, "RUN")
+            return text, f"the run folder comes without a flag: `{path} {shlex.quote(run)}`"
     if text.startswith("no such command"):
         return text, nearest(text.split("'")[1], context.command.commands)
     if text == "missing option '--checkpoint'":

@@ -29,6 +29,7 @@ from vgi_cli.columns.number import Constant, as_written
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.skips import Skip, Threshold, Unasked
+from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError, RunError, UsageError, nearest
 from vgi_cli.layout import Layout
@@ -36,7 +37,7 @@ from vgi_cli.registry.names import KINDS
 
 T = TypeVar("T")
 
-SCHEMA_FORMAT = 8
+SCHEMA_FORMAT = 9
 """1: without spikes; 2: fills of all columns, unless `bounded` was false, stay in the observed range; 3: without
 relations; 4: without notations; 5: without orders; 6: without heaps."""
 _BLANK: dict[str, Any] = {
@@ -131,7 +132,7 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
 @dataclass(frozen=True)
 class Schema:
     """The columns of a fitted table in its order, the transform behind the codecs, and the relations between modelled
-    columns, their orders, skips and thresholds that fills keep to."""
+    columns, their orders, skips, thresholds and structural zeros that fills keep to."""
 
     columns: tuple[Column, ...]
     transform: Transform = "linear"
@@ -141,6 +142,7 @@ class Schema:
     skips: tuple[Skip, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
     unasked: tuple[Unasked, ...] = ()
+    structural_zeros: tuple[StructuralZeros, ...] = ()
 
     @cached_property
     def encoded(self) -> tuple[ModelledColumn, ...]:
@@ -190,6 +192,9 @@ class Schema:
             "skips": [_adapter(Skip).dump_python(one, mode="json") for one in self.skips],
             "thresholds": [_adapter(Threshold).dump_python(one, mode="json") for one in self.thresholds],
             "unasked": [_adapter(Unasked).dump_python(one, mode="json") for one in self.unasked],
+            "structural_zeros": [
+                _adapter(StructuralZeros).dump_python(one, mode="json") for one in self.structural_zeros
+            ],
         }
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -208,7 +213,7 @@ class Schema:
             )
         if found in (1, 2):
             raw = _of_format_2(raw)
-        if found in (3, 4, 5, 6, 7):
+        if found in range(3, SCHEMA_FORMAT):
             skips = [{key: value for key, value in one.items() if key != "blank"} for one in raw.get("skips", ())]
             raw = {**raw, "format": SCHEMA_FORMAT, "skips": skips}
         document = _checked(_adapter(_Document), raw)
@@ -217,7 +222,8 @@ class Schema:
         if not once or any(c.role != "data" and not isinstance(c, Carried) for c in columns):
             raise _damaged("columns do not fit together")
         kept = {"relations": document.relations, "orders": document.orders, "skips": document.skips}
-        schema = cls(columns, document.transform, **kept, thresholds=document.thresholds, unasked=document.unasked)
+        kept |= {"thresholds": document.thresholds, "unasked": document.unasked}
+        schema = cls(columns, document.transform, **kept, structural_zeros=document.structural_zeros)
         if not all(_fits(one, schema) for one in schema.relations):
             raise _damaged("relations do not fit the columns")
         numbers = {column.name for column in schema.encoded if column.level_counts[-1] == 0}
@@ -230,6 +236,8 @@ class Schema:
             raise _damaged("thresholds do not fit the columns")
         if not all(_decided(one, schema) for one in schema.unasked):
             raise _damaged("blank columns do not fit their skips")
+        if not all(set(one.names) <= set(counts) for one in schema.structural_zeros):
+            raise _damaged("structural zeros do not fit the columns")
         return schema
 
 
@@ -239,12 +247,13 @@ class _Document:
 
     columns: tuple[dict[str, Any], ...]
     transform: Transform = "linear"
-    format: Literal[8] = 8
+    format: Literal[9] = 9
     relations: tuple[Relation, ...] = ()
     orders: tuple[Order, ...] = ()
     skips: tuple[Skip, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
     unasked: tuple[Unasked, ...] = ()
+    structural_zeros: tuple[StructuralZeros, ...] = ()
 
 
 def _decided(one: Unasked, schema: Schema) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,12 +14,14 @@ from torch import Tensor
 
 from vgi_cli.columns.blanks import read_blanks, take_back
 from vgi_cli.columns.numerals import Bools
+from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import SampleRequest
 from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.samplers import build_imputer
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.encoder import decode, unpool
 from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.structural_zeros import possible
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.plan import stream
@@ -27,6 +30,7 @@ from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.reporting import ROWS, WRITING, Reporter
 from vgi_cli.samplers.base import Box, impute
 from vgi_cli.samplers.rows import ROUNDS, TooFewInside, draw_rows
+from vgi_cli.samplers.selected import Selected
 from vgi_cli.settings.options import Frame
 from vgi_cli.table.base import Table
 from vgi_cli.table.blank import blank_arrow_table, blank_csv
@@ -116,7 +120,8 @@ def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch:
         dtype = next(model.parameters()).dtype
         box = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
         try:
-            return draw_rows(model, n, box, lambda block: stream(noise.seed, f"sample/{block}"), watch).cpu()
+            generators = functools.partial(_generator, noise.seed)
+            return draw_rows(model, n, box, generators, watch, functools.partial(_accepted, fitted.schema)).cpu()
         except TooFewInside:
             raise RunError(
                 f"run '{fitted.run.name}': fewer than one in {ROUNDS:,} rows of the model lie within the bounds of "
@@ -124,6 +129,8 @@ def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch:
                 "fit longer, or with wider bounds (--bounds)",
             ) from None
     imputer, dtype = build_imputer(fitted, "exact", [model], device)
+    if fitted.schema.structural_zeros:
+        imputer = Selected(imputer, lambda x, _: _accepted(fitted.schema, x).to(x.dtype))
     box = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
     parts = []
     for some in torch.arange(n).split(AT_ONCE):
@@ -132,6 +139,18 @@ def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch:
         drawn = impute(imputer, empty, torch.ones_like(empty, dtype=torch.bool), noise.select(rows=some), box)
         parts.append(drawn[0].cpu())
     return torch.cat(parts)
+
+
+def _generator(seed: int, block: int) -> torch.Generator:
+    """The generator of a block of rows."""
+    return stream(seed, f"sample/{block}")
+
+
+def _accepted(schema: Schema, x: Tensor) -> Tensor:
+    """[..] which encoded rows x [.., D] hold no cells together that never go together."""
+    rows = x.reshape(1, -1, x.shape[-1])
+    accepted = possible(rows.double().cpu().numpy(), np.ones(rows.shape[1:], bool), schema)
+    return torch.from_numpy(accepted).to(x.device).view(x.shape[:-1])
 
 
 def _patterns(fitted: FittedTable, request: SampleRequest, seed: int, keys: Tensor) -> Mapping[str, Bools]:

@@ -27,6 +27,7 @@ from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.encoding.skips import mask_probability
+from vgi_cli.encoding.structural_zeros import possible
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work
@@ -110,7 +111,8 @@ class Sampling:
             checked_sampler(fitted, request)
         elif not fitted.empty:
             self._imputer, self._dtype = make_imputer(fitted, request, self._device, work)
-            if (fitted.schema.skips or fitted.schema.thresholds) and not registry.SAMPLERS[self.sampler].traits.stored:
+            kept = fitted.schema.rules or fitted.schema.structural_zeros
+            if kept and not registry.SAMPLERS[self.sampler].traits.stored:
                 self._imputer = Selected(self._imputer, self._mask_probability)
 
     @property
@@ -203,10 +205,10 @@ class Sampling:
         return draws
 
     def _mask_probability(self, x: Tensor, missing: Tensor) -> Tensor:
-        """As of `Selected`, by the skips and thresholds of the columns. What blank answers say is a matter of the table
-        that was fitted: elsewhere a question may have been left out."""
-        numbers, holes = x.double().cpu().numpy(), missing.cpu().numpy()
-        chance = mask_probability(numbers, holes, self._fitted.schema, blanks=self.own_table)
+        """As of `Selected`, by the skips and thresholds of the columns, and 0 where cells go together that never do.
+        What blank answers say is a matter of the table that was fitted: elsewhere a question may have been left out."""
+        numbers, holes, schema = x.double().cpu().numpy(), missing.cpu().numpy(), self._fitted.schema
+        chance = mask_probability(numbers, holes, schema, blanks=self.own_table) * possible(numbers, holes, schema)
         return torch.from_numpy(chance).to(x.device)
 
     def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:

@@ -17,6 +17,7 @@ from vgi_cli.encoding.orders import crossings
 from vgi_cli.encoding.redundant import every_kept
 from vgi_cli.encoding.relations import departures
 from vgi_cli.encoding.skips import contradictions
+from vgi_cli.encoding.structural_zeros import meetings
 from vgi_cli.errors import InputError, closest
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import absent, forget_unseen
@@ -121,6 +122,7 @@ class Check:
             forget_unseen(table, self._schema)
         schema = self._schema
         departing = [*departures(table, schema), *crossings(table, schema), *contradictions(table, schema)]
+        departing += meetings(table, schema)
         self._departures = [a + b for a, b in zip(self._departures, departing, strict=True)]
         if self._schema.modelled:
             holes = absent(table, self._schema)

@@ -37,6 +37,7 @@ from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redund
 from vgi_cli.encoding.relations import relations_among
 from vgi_cli.encoding.skips import Skipped, skipped, skips_among, thresholds_among, unasked_among
 from vgi_cli.encoding.straight import torn
+from vgi_cli.encoding.structural_zeros import structural_zeros_among
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.encoding.texts import looks_written, read_as_numbers
 from vgi_cli.errors import InputError, UsageError, nearest
@@ -178,7 +179,8 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
     kept = skips_among(table, schema, skips) if looked else ()
     thresholds = thresholds_among(table, schema, kept) if looked else ()
     schema = replace(schema, relations=relations, orders=orders, skips=kept, thresholds=thresholds)
-    return replace(schema, unasked=unasked_among(table, schema))
+    zeros = structural_zeros_among(table, schema) if looked else ()
+    return replace(schema, unasked=unasked_among(table, schema), structural_zeros=zeros)
 
 
 def _check_modelled(table: Table, schema: Schema, flags: Mapping[str, str], some: bool) -> None:

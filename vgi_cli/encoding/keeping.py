@@ -23,6 +23,7 @@ from vgi_cli.encoding.orders import keep_orders
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing, noise_of
 from vgi_cli.encoding.skips import keep_skips, keep_thresholds
+from vgi_cli.encoding.structural_zeros import keep_structural_zeros
 
 WITHIN = 1e-6
 """Share of a column's resolution by which what is computed may be off a value of it."""
@@ -81,6 +82,7 @@ def keep_relations(
     if uniform is not None:
         apart.update(keep_skips(draws, missing, schema, uniform, but))
         apart.update(keep_thresholds(draws, missing, schema, uniform, but))
+        apart.update(keep_structural_zeros(draws, missing, schema, uniform, but))
     for j, column in enumerate(schema.encoded):
         number = as_number(column)
         if number is not None and number.significant is not None:  # rounded before others are computed from them

@@ -21,6 +21,7 @@ from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip, Threshold
+from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.columns.wording import SHOWN, capped, named, some_of, typed
 from vgi_cli.table.base import Table
 
@@ -120,8 +121,8 @@ def rest_of_kept(schema: Schema) -> list[str]:
 
 
 def every_kept(schema: Schema, moved: Collection[str] | None = None) -> list[str]:
-    """The relations, orders, skips and thresholds of a schema in words; `moved`: those that are left alone if these
-    columns are."""
+    """The relations, orders, skips, thresholds and structural zeros of a schema in words; `moved`: those that are left
+    alone if these columns are."""
 
     def counts(names: Iterable[str]) -> bool:
         return moved is None or not set(moved).isdisjoint(names)
@@ -131,6 +132,7 @@ def every_kept(schema: Schema, moved: Collection[str] | None = None) -> list[str
         *(one.words() for one in schema.orders if counts((one.low, one.high))),
         *(_skip_words(one, schema) for one in schema.skips if counts((one.name,))),
         *(_threshold_words(one, schema) for one in schema.thresholds if counts((one.name,))),
+        *(_zeros_words(one, schema) for one in schema.structural_zeros if counts(one.names)),
     ]
 
 
@@ -144,6 +146,15 @@ def _threshold_words(one: Threshold, schema: Schema) -> str:
     """The words of a threshold of a schema."""
     column = schema.encoded[schema.modelled.index(one.name)]
     return one.words(column.spell(np.array([one.limit]), None)[0])
+
+
+def _zeros_words(one: StructuralZeros, schema: Schema) -> str:
+    """The words of structural zeros of a schema."""
+    columns = [schema.encoded[schema.modelled.index(name)] for name in one.names]
+    first, second = (
+        column.spell(np.array([part.code]), None)[0] for column, part in zip(columns, one.pairs[0], strict=True)
+    )
+    return one.words(first, second)
 
 
 def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:

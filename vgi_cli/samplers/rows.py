@@ -26,11 +26,13 @@ def draw_rows(
     box: Box,
     stream: Callable[[int], torch.Generator],
     watch: Callable[[float], None] = unwatched,
+    accepts: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """n independent rows [n, D] of p(x) restricted to the box, by rejection of whole rows.
+    """n independent rows [n, D] of p(x) restricted to the box, and to what is accepted, by rejection of whole rows.
 
-    stream  the generator of each block of rows
-    watch   told the share of the rows that are there; what it raises ends the work
+    stream   the generator of each block of rows
+    watch    told the share of the rows that are there; what it raises ends the work
+    accepts  of rows [n, D] which are [n]; None: all
 
     Raises TooFewInside.
     """
@@ -40,7 +42,8 @@ def draw_rows(
             generator, wanted = stream(block), min(BLOCK, n - first)
             for _ in range(ROUNDS):
                 x = model.sample(BLOCK, generator)
-                parts.append(x[box.contains(x).all(-1)][:wanted])
+                inside = x[box.contains(x).all(-1)]
+                parts.append((inside if accepts is None else inside[accepts(inside)])[:wanted])
                 wanted -= len(parts[-1])
                 watch((min(first + BLOCK, n) - wanted) / n)
                 if wanted == 0:

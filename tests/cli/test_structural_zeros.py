@@ -1,0 +1,40 @@
+"""Cells that never go together, from the table to fills and rows of the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.program import Vgi
+
+
+@pytest.mark.parametrize("model", ["mixture", "flow", "vae"])
+def test_no_fill_and_no_row_has_them(vgi: Vgi, tmp_path: Path, model: str) -> None:
+    """Months that belong to one season or the next: by exact draws, by chains, and by chains that were kept. Without
+    the rule some fills and rows are no such pair."""
+    rng = np.random.default_rng(1)
+    month = rng.integers(0, 12, 1500)
+    season = (month + rng.integers(0, 2, 1500)) % 12 // 3
+    weight = (60 + rng.normal(0, 8, 1500)).round(1)
+    truth = pd.DataFrame({"month": np.array(list("abcdefghijkl"))[month], "season": season.astype(str), "kg": weight})
+    truth["season"] = "q" + truth.season
+    pairs = set(zip(truth.month, truth.season, strict=True))
+    truth.mask(rng.random(truth.shape) < 0.3).to_csv(tmp_path / "t.csv", index=False)
+
+    def strange(table: pd.DataFrame) -> int:
+        assert table.notna().all(axis=None)
+        return len(table) - sum(pair in pairs for pair in zip(table.month, table.season, strict=True))
+
+    found = {}
+    for how in ("keep", "ignore"):
+        run, rows = tmp_path / how, tmp_path / f"{how}-rows.csv"
+        few = ["--set", "bootstrap=none", "--epochs", 2, "--set", f"table.relations={how}"]
+        assert vgi("fit", tmp_path / "t.csv", "--model", model, "--out", run, *few).code == 0
+        assert vgi("impute", "--checkpoint", run, "--m", 5, "--out", tmp_path / f"{how}.csv").code == 0
+        assert vgi("sample", run, "-n", 500, "--out", rows).code == 0
+        fills = [pd.read_csv(tmp_path / f"{how}.{i}.csv") for i in range(1, 6)]
+        found[how] = (sum(map(strange, fills)), strange(pd.read_csv(rows)))
+    assert found["keep"] == (0, 0) and min(found["ignore"]) > 0

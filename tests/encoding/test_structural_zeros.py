@@ -1,0 +1,206 @@
+"""Cells of two columns that go together in no row: found, and kept apart by fills."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from vgi_cli.columns.base import Encoding
+from vgi_cli.columns.schema import SCHEMA_FORMAT, Schema
+from vgi_cli.columns.structural_zeros import Part, StructuralZeros
+from vgi_cli.encoding.check import check
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.redundant import every_kept, kept_words
+from vgi_cli.encoding.structural_zeros import meetings, possible
+from vgi_cli.errors import RunError
+from vgi_cli.table.frames import from_frame
+
+N = 3000
+
+
+def clinic(seed: int = 0) -> pd.DataFrame:
+    """No man is pregnant, and nobody from 45 on; who does not smoke has no cigarettes. Each column has holes."""
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["m", "f"], N)
+    age = rng.integers(18, 80, N).astype(float)
+    pregnant = np.where((sex == "f") & (age < 45) & (rng.random(N) < 0.8), "yes", "no")
+    smoker = rng.choice(["yes", "no"], N)
+    cigarettes = np.where(smoker == "yes", rng.integers(0, 40, N), 0).astype(float)
+    weight = (60 + 12 * (sex == "m") + rng.normal(0, 8, N)).round(1)
+    frame = pd.DataFrame(
+        {"sex": sex, "age": age, "pregnant": pregnant, "smoker": smoker, "cigarettes": cigarettes, "weight": weight}
+    )
+    return frame.mask(rng.random(frame.shape) < 0.1)
+
+
+def schema_of(frame: pd.DataFrame, encoding: Encoding = Encoding()) -> Schema:  # noqa: B008 - it is frozen
+    return infer_schema(from_frame(frame), encoding=encoding)[0]
+
+
+def words(schema: Schema) -> set[str]:
+    return set(every_kept(schema))
+
+
+def test_they_are_found_and_said() -> None:
+    """Levels with levels, with values that pile up and those beyond, and with numbers beyond a limit."""
+    frame = clinic()
+    schema = schema_of(frame)
+    assert words(schema) == {
+        "'sex' = m never goes with 'pregnant' = yes",
+        "'age' > 44 never goes with 'pregnant' = yes",
+        "'smoker' = no never goes with 'cigarettes' > 0",
+    }
+    smoking = schema.structural_zeros[-1]
+    codes = {level: float(i) for i, level in enumerate(schema.encoded[3].texts)}  # type: ignore[attr-defined]
+    assert smoking.pairs == ((Part("at", codes["no"]), Part("above", 0.0)),)
+    both = frame.dropna(subset=["smoker", "cigarettes"])
+    assert len(smoking.seen) == 200 and set(smoking.seen) <= {
+        (codes[a], b) for a, b in zip(both.smoker, both.cigarettes, strict=True)
+    }
+    (line,) = kept_words(schema, None)
+    assert line.startswith("fills keep to what holds in every row: ")
+    assert Schema.from_json(schema.to_json()).structural_zeros == schema.structural_zeros
+    assert schema_of(frame, Encoding(relations="ignore")).structural_zeros == ()
+
+
+def test_chance_is_none() -> None:
+    """In columns that have nothing to do with each other one in 150 of what is found is there by chance at most."""
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({f"c{i}": rng.choice(list("abcdef"), 200) for i in range(10)})
+        frame["n"] = rng.normal(size=200)
+        found += len(schema_of(frame.mask(rng.random(frame.shape) < 0.3)).structural_zeros)
+    assert found == 0
+
+
+@pytest.mark.parametrize("apart", [1.0, 3.0, 6.0])
+@pytest.mark.parametrize("rows", [150, 2000])
+def test_tails_of_numbers_end_nowhere(apart: float, rows: int) -> None:
+    """The numbers of a level have a least one, beyond which those of others lie: no limit where they grow rarer."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        level = rng.integers(0, 3, rows)
+        for noise in (rng.normal(size=rows), -rng.exponential(size=rows)):
+            frame = pd.DataFrame({"level": np.array(["a", "b", "c"])[level], "x": apart * level - noise})
+            parts = {part for zeros in schema_of(frame).structural_zeros for pair in zeros.pairs for part in pair}
+            sharp = {"below"} if (noise < 0).all() else set()  # where an exponential law begins
+            assert {part.where for part in parts} - {"at"} <= sharp
+
+
+def test_shares_that_fall_step_by_step_are_no_limit() -> None:
+    """Retired or not, by age: the share rises, however steeply."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        age = rng.uniform(18, 90, 1000).round(1)
+        retired = rng.random(1000) < 1 / (1 + np.exp(-rng.choice([0.3, 1.0]) * (age - 62)))
+        frame = pd.DataFrame({"age": age, "retired": np.where(retired, "yes", "no")})
+        assert schema_of(frame).structural_zeros == ()
+
+
+def test_several_pairs_are_said_in_one_line() -> None:
+    a, b, c = Part("at", 0.0), Part("below", 2.0), Part("at", 3.0)
+    zeros = StructuralZeros(("sex", "age"), ((a, b), (a, c)), ((1.0, 1.0),))
+    assert zeros.words("m", "2") == "2 pairs of cells of 'sex' and 'age' never go together ('sex' = m and 'age' < 2)"
+    np.testing.assert_array_equal(zeros.excludes(np.array([0, 0, 0, 1]), np.array([1, 2, 3, 1])), [1, 0, 1, 0])
+
+
+def test_values_in_an_order_are_left_to_the_model() -> None:
+    """Two scales that go together closely meet at their far ends in no row."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(1, 11, 5000)
+    frame = pd.DataFrame({"a": a, "b": np.clip(a + rng.integers(-2, 3, 5000), 1, 10)})
+    assert schema_of(frame).structural_zeros == ()
+
+
+def test_what_a_relation_or_an_order_says_is_not_said_again() -> None:
+    rng = np.random.default_rng(1)
+    town = rng.choice(["kiel", "bonn", "jena", "ulm"], N)
+    state = pd.Series(town).map({"kiel": "sh", "bonn": "nw", "jena": "th", "ulm": "bw"})
+    schema = schema_of(pd.DataFrame({"town": town, "state": state}).mask(rng.random((N, 2)) < 0.1))
+    assert schema.relations and not schema.structural_zeros
+
+
+def test_which_rows_are_possible() -> None:
+    frame = clinic()
+    schema = schema_of(frame)
+    (sex, pregnant) = (schema.encoded[0], schema.encoded[2])
+    m, yes = sex.texts.index("m"), pregnant.texts.index("yes")  # type: ignore[attr-defined]
+    rows = {"sex": m, "pregnant": yes}
+    x = np.zeros((1, 3, schema.layout.D))
+    for name, code in rows.items():
+        x[..., schema.layout.slices[schema.modelled.index(name)].start] = code
+    missing = np.zeros((3, schema.layout.D), bool)
+    missing[1, schema.layout.slices[0].start] = True
+    missing[2, schema.layout.slices[2].start] = True
+    age = schema.layout.slices[1]
+    x[..., age] = schema.encoded[1].encode(np.array([30.0]), None)
+    smoker = schema.layout.slices[3].start
+    x[..., smoker] = schema.encoded[3].texts.index("no")  # type: ignore[attr-defined]
+    x[..., schema.layout.slices[4].start] = 1.0  # on the pile
+    np.testing.assert_array_equal(possible(x, missing, schema), [[True, False, False]])
+
+
+def test_fills_keep_to_them() -> None:
+    """Where the sampler does not: another cell of those seen beside the other one. What is observed stays, and so does
+    a row whose observed cells say it."""
+    frame = clinic(1)
+    schema = schema_of(frame)
+    rng = np.random.default_rng(1)
+    missing = frame.isna().to_numpy()
+    codes = np.stack([column.codes(from_frame(frame).column(column.name)) for column in schema.encoded], 1)
+    any_row = np.stack([rng.choice(codes[~np.isnan(codes[:, j]), j], (10, N)) for j in range(6)], -1)
+    draws = np.where(missing, any_row, codes)
+    before = draws.copy()
+    uniform = rng.random((10, N))
+    wrong = np.zeros((10, N), bool)
+    for one in schema.structural_zeros:
+        a, b = (schema.modelled.index(name) for name in one.names)
+        wrong |= one.excludes(draws[..., a], draws[..., b])
+    assert wrong.sum() > 1000
+    assert keep_relations(draws, codes, missing, schema, uniform=lambda name: uniform).count() == 0
+    for one in schema.structural_zeros:
+        a, b = (schema.modelled.index(name) for name in one.names)
+        assert not one.excludes(draws[..., a], draws[..., b]).any()
+    np.testing.assert_array_equal(draws[~wrong], before[~wrong])
+    np.testing.assert_array_equal(draws[:, ~missing], before[:, ~missing])
+    again = before.copy()
+    keep_relations(again, codes, missing, schema, set(schema.modelled), lambda name: uniform)
+    np.testing.assert_array_equal(again, before)
+
+
+def test_a_new_table_that_breaks_them_is_told() -> None:
+    frame = clinic()
+    schema = schema_of(frame)
+    new = frame.dropna().head(50).reset_index(drop=True)
+    new.loc[:2, "sex"], new.loc[:2, "pregnant"] = "m", "yes"
+    new.loc[:2, "age"] = 30.0
+    table = from_frame(new)
+    assert sum(meetings(table, schema)) == 3
+    notes = check(table, schema)
+    expected = "'sex' = m never goes with 'pregnant' = yes in every row of the fit; 3 rows of"
+    assert any(note.startswith(expected) and note.endswith("fills keep to it all the same") for note in notes)
+
+
+def test_damaged_ones_are_refused() -> None:
+    raw = json.loads(schema_of(clinic()).to_json())
+    raw["structural_zeros"][0]["names"] = ["sex", "height"]
+    with pytest.raises(RunError, match="structural zeros do not fit the columns"):
+        Schema.from_json(json.dumps(raw))
+    raw["structural_zeros"][0]["names"] = ["sex", "sex"]
+    with pytest.raises(RunError, match="structural zeros are of two columns"):
+        Schema.from_json(json.dumps(raw))
+    with pytest.raises(ValueError, match="are of two columns"):
+        StructuralZeros(("a", "b"), (), ((0.0, 1.0),))
+
+
+def test_schemas_without_them_are_read() -> None:
+    raw = json.loads(schema_of(clinic()).to_json())
+    del raw["structural_zeros"]
+    raw["format"] = 8
+    schema = Schema.from_json(json.dumps(raw))
+    assert schema.structural_zeros == () and schema.format == SCHEMA_FORMAT == 9

@@ -1,0 +1,62 @@
+"""Structural zeros: cells of two columns that go together in no row (Bishop, Fienberg and Holland 1975, chapter 5)."""
+
+from __future__ import annotations
+
+from typing import Literal, final
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from vgi_cli.columns.base import STRICT
+from vgi_cli.columns.numerals import Bools, Floats
+
+Where = Literal["at", "below", "above"]
+SIGNS: dict[Where, str] = {"at": "=", "below": "<", "above": ">"}
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Part:
+    """Cells of a column: those at a code, below it, or above it."""
+
+    where: Where
+    code: float
+
+    def holds(self, codes: Floats) -> Bools:
+        """[..] which codes [..] are of it; NaN is not."""
+        if self.where == "at":
+            return np.asarray(codes == self.code)
+        return codes < self.code if self.where == "below" else codes > self.code
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class StructuralZeros:
+    """What two columns never hold together (a man is not pregnant).
+
+    names  of the columns
+    pairs  of a part of the first column and one of the second one; no row holds cells of both
+    seen   codes of both columns that are in rows together, some of them, evenly spread
+    """
+
+    names: tuple[str, str]
+    pairs: tuple[tuple[Part, Part], ...]
+    seen: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        if self.names[0] == self.names[1] or not self.pairs or not self.seen:
+            raise ValueError("structural zeros are of two columns")
+
+    def excludes(self, first: Floats, second: Floats) -> Bools:
+        """[..] which codes [..] of the two columns do not go together; where one is NaN none is excluded."""
+        return np.asarray(np.logical_or.reduce([a.holds(first) & b.holds(second) for a, b in self.pairs]))
+
+    def words(self, first: str, second: str) -> str:
+        """`'sex' = m never goes with 'pregnant' = yes`; `first`, `second`: the codes of the first pair as their columns
+        write them."""
+        a, b = self.pairs[0]
+        parts = [f"'{self.names[0]}' {SIGNS[a.where]} {first}", f"'{self.names[1]}' {SIGNS[b.where]} {second}"]
+        if len(self.pairs) == 1:
+            return " never goes with ".join(parts)
+        names = " and ".join(f"'{name}'" for name in self.names)
+        return f"{len(self.pairs):,} pairs of cells of {names} never go together ({' and '.join(parts)})"

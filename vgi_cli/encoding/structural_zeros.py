@@ -1,0 +1,278 @@
+"""Cells of two columns that go together in no row, though many would by chance (a man who is pregnant, a month of
+winter in summer): found in a table that is fitted, and kept apart by fills.
+
+A model gives what it never saw a small probability, and where both cells are missing, or other cells speak for it, some
+fills have it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.structural_zeros import Part, StructuralZeros
+from vgi_cli.encoding.apart import Apart
+from vgi_cli.encoding.redundant import as_number, codes_of
+from vgi_cli.table.base import Table
+
+FEWEST = 6
+"""Rows that each of two cells is in at least."""
+MOST_LEVELS, MOST_VALUES = 50, 30
+"""Levels of a column, and different values of one of numbers, each of which may be kept apart from others."""
+MOST_PARTS = 1_000
+"""Levels and values of all columns that are looked at, the most frequent ones."""
+ENOUGH = 5.0
+"""How many rows at least would have both cells by chance, beyond the logarithm of how many times the pairs that are
+kept apart all pairs are: one in 150 of these is by chance, and where both do occur, it is in hardly any row."""
+SURELY = 20.0
+"""Nats by which rows must speak for a limit of a level's numbers, beyond what the choice of level and column
+explains."""
+EDGE, DENSE = 0.05, 12
+"""A level's numbers are dense up to their end where so many of its rows lie no farther from it than that share of the
+middle nine tenths of their range: of a normal law it is one or two, however many rows there are."""
+SEEN = 200
+"""Pairs of cells that are kept to draw from."""
+BLOCK = 1 << 14
+"""Rows that are counted at once."""
+
+
+def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZeros, ...]:
+    """What pairs of columns never hold together: levels with levels, with one of few values, with a value that piles up
+    or all beyond it, and with numbers beyond a limit. Columns of one relation, and those in order, are left to that."""
+    columns = {column.name: column for column in schema.encoded if not column.pooled}
+    codes = {name: codes_of(table, column) for name, column in columns.items()}
+    states = [found for name, column in columns.items() if (found := _states(column, codes[name])) is not None]
+    settled = {frozenset(pair) for one in schema.relations for pair in itertools.combinations(one.names, 2)}
+    settled |= {frozenset((one.low, one.high)) for one in schema.orders}
+    pairs: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
+    for (a, part), (b, other) in itertools.chain(_never(states), _beyond(states, columns, codes)):
+        first, second = sorted(((a, part), (b, other)), key=lambda one: schema.modelled.index(one[0]))
+        if frozenset((a, b)) not in settled:
+            pairs.setdefault((first[0], second[0]), []).append((first[1], second[1]))
+    return tuple(
+        StructuralZeros(names, tuple(dict.fromkeys(found)), _seen(*(codes[name] for name in names)))
+        for names, found in sorted(pairs.items(), key=lambda one: [schema.modelled.index(name) for name in one[0]])
+    )
+
+
+class _States(NamedTuple):
+    """Which of some parts the cells of a column are: its number [N], -1 for none. `graded`: parts are values in an
+    order, of which neighbours are alike; at its far ends two such columns meet in few rows."""
+
+    name: str
+    parts: tuple[Part, ...]
+    state: Ints
+    graded: bool
+
+
+def _states(column: ModelledColumn, codes: Floats) -> _States | None:
+    """The levels of a column; its values where they are few; where some value piles up that, and what lies beyond."""
+    known = ~np.isnan(codes)
+    if isinstance(column, Levelled):
+        levels = len(list(column.levels))
+        if not 2 <= levels <= MOST_LEVELS:
+            return None
+        return _States(column.name, _at(range(levels)), np.where(known, codes, -1).astype(int), column.ordered)
+    values = np.unique(codes[known])
+    if as_number(column) is None or len(values) < 2:
+        return None
+    piles = _piles(column)
+    if piles:
+        parts = (
+            *([Part("below", piles[0])] if values[0] < piles[0] else []),
+            *_at(piles),
+            *([Part("above", piles[-1])] if values[-1] > piles[-1] else []),
+        )
+        state = np.full(len(codes), -1)
+        for number, part in enumerate(parts):
+            state[part.holds(codes)] = number
+        return _States(column.name, parts, state, graded=False)
+    if len(values) > MOST_VALUES or 2 * len(values) > known.sum():
+        return None
+    state = np.where(known, np.searchsorted(values, codes), -1)
+    return _States(column.name, _at(values.tolist()), state, graded=True)
+
+
+def _piles(column: ModelledColumn) -> list[float]:
+    """The values at which a column of numbers piles up, in order."""
+    if not isinstance(column, Number):
+        return []
+    piles = {spike.value for spike in column.spikes}
+    return sorted(piles if column.pile is None else piles | {column.pile})
+
+
+def _at(codes: Sequence[float] | range) -> tuple[Part, ...]:
+    return tuple(Part("at", float(code)) for code in codes)
+
+
+Cell = tuple[str, Part]
+
+
+def _never(states: Sequence[_States]) -> Iterator[tuple[Cell, Cell]]:
+    """Pairs of parts that no row has, though several would by chance."""
+    counts = [np.bincount(one.state[one.state >= 0], minlength=len(one.parts)) for one in states]
+    frequent = sorted(
+        ((-int(n), i, k) for i, own in enumerate(counts) for k, n in enumerate(own.tolist()) if n >= FEWEST)
+    )[:MOST_PARTS]
+    if len(frequent) < 2:
+        return
+    owner = np.array([i for _, i, _ in frequent])
+    number = np.array([k for _, _, k in frequent])
+    used = np.unique(owner)
+    state = np.stack([states[i].state for i in used], 1)
+    place = np.searchsorted(used, owner)
+    together = np.zeros((len(owner), len(owner)), np.float32)
+    beside = np.zeros((len(owner), len(used)), np.float32)
+    both = np.zeros((len(used), len(used)), np.float32)
+    for start in range(0, len(state), BLOCK):
+        some = state[start : start + BLOCK]
+        parts, seen = (some[:, place] == number).astype(np.float32), (some >= 0).astype(np.float32)
+        together += parts.T @ parts
+        beside += parts.T @ seen
+        both += seen.T @ seen
+    known = both[np.ix_(place, place)]
+    expected = beside[:, place] * beside[:, place].T / np.maximum(known, 1)
+    graded = np.array([one.graded for one in states])[owner]
+    able = (owner[:, None] < owner) & ~(graded[:, None] & graded)
+    for a, b in np.argwhere(able & (together == 0) & (expected >= _enough(expected[able], together[able]))).tolist():
+        yield tuple((states[owner[i]].name, states[owner[i]].parts[number[i]]) for i in (a, b))  # type: ignore[misc]
+
+
+def _enough(expected: Floats, together: Floats) -> float:
+    """How many rows with both cells a pair has to have by chance to be kept apart, if it has none (`together`): none
+    has them with a probability of exp(-expected) at most, and of the pairs that are kept apart a share of exp(-ENOUGH)
+    at most would be by chance (Benjamini and Hochberg 1995)."""
+    order = -np.sort(-expected[together == 0])
+    needed = ENOUGH + math.log(max(len(expected), 1)) - np.log(np.arange(1, len(order) + 1))
+    return float(needed[np.flatnonzero(order >= needed).max(initial=0)]) if len(order) else math.inf
+
+
+def _beyond(
+    states: Sequence[_States], columns: dict[str, ModelledColumn], codes: dict[str, Floats]
+) -> Iterator[tuple[Cell, Cell]]:
+    """Parts, each with the numbers beyond the last that is seen beside it, where it is dense up to there."""
+    told = {one.name for one in states}
+    numbers = [name for name, column in columns.items() if as_number(column) is not None and name not in told]
+    own = [one for one in states if not one.graded]
+    choice = SURELY + math.log(2 * max(sum(len(one.parts) for one in own) * len(numbers), 1))
+    for one, name in itertools.product(own, numbers):
+        values, known = codes[name], (one.state >= 0) & ~np.isnan(codes[name])
+        state, values = one.state[known], values[known]
+        order = np.argsort(values, kind="stable")
+        state, values = state[order], values[order]
+        for number, part in enumerate(one.parts):
+            has = state == number
+            below, above = _limit(has, values), _limit(has[::-1], -values[::-1])
+            if below is not None and below.nats >= choice:
+                yield (one.name, part), (name, Part("below", below.code))
+            if above is not None and above.nats >= choice:
+                yield (one.name, part), (name, Part("above", -above.code))
+
+
+class _Limit(NamedTuple):
+    """The least number beside a level, and how unlikely it is by chance that none of the rows below has the level."""
+
+    code: float
+    nats: float
+
+
+def _limit(has: Bools, values: Floats) -> _Limit | None:
+    """Of rows that have a level or not [N], in the order of their numbers [N]: where the level begins; None where it is
+    not dense up to there."""
+    own = values[has]
+    if len(own) < DENSE:
+        return None
+    low, high = np.quantile(own, [0.05, 0.95])
+    near = own[0] + EDGE * (high - low)
+    hits = int(np.searchsorted(own, near, side="right"))
+    if near <= own[0] or hits < DENSE:
+        return None
+    beyond = int(np.searchsorted(values, own[0]))
+    share = (hits - 1) / (int(np.searchsorted(values, near, side="right")) - beyond)
+    return _Limit(float(own[0]), -beyond * math.log1p(-min(share, 0.999)))
+
+
+def _seen(first: Floats, second: Floats) -> tuple[tuple[float, float], ...]:
+    """Codes that are in rows together, evenly spread."""
+    both = ~(np.isnan(first) | np.isnan(second))
+    a, b = first[both], second[both]
+    order = np.lexsort((b, a))
+    some = order[np.linspace(0, len(order) - 1, min(SEEN, len(order))).round().astype(int)]
+    return tuple(zip(a[some].tolist(), b[some].tolist(), strict=True))
+
+
+def meetings(table: Table, schema: Schema) -> list[int]:
+    """Of each of the structural zeros of a schema, how many rows of a table have such a pair."""
+    columns = {column.name: column for column in schema.encoded}
+    return [
+        int(one.excludes(*(codes_of(table, columns[name]) for name in one.names)).sum())
+        for one in schema.structural_zeros
+    ]
+
+
+def possible(x: Floats, missing: Bools, schema: Schema) -> Bools:
+    """[n, R] whether completed encoded rows x [n, R, D] have no structural zero but among observed cells; missing
+    [R, D]."""
+    at = dict(zip(schema.modelled, schema.layout.slices, strict=True))
+    names = {name for one in schema.structural_zeros for name in one.names}
+    codes = {column.name: column.decode(x[..., at[column.name]]) for column in schema.encoded if column.name in names}
+    out = np.ones(x.shape[:2], bool)
+    for one in schema.structural_zeros:
+        first, second = one.names
+        open_ = missing[:, at[first].start] | missing[:, at[second].start]
+        out &= ~(one.excludes(codes[first], codes[second]) & open_)
+    return out
+
+
+def keep_structural_zeros(
+    draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], but: Collection[str] = ()
+) -> Apart:
+    """Draw another cell in place of one that goes with another one of its row in no row, where a sampler that knows of
+    it (`possible`) was not asked, or had no other draw: from the cells that are seen beside that one. In place; where
+    there is none.
+
+    draws    [m, N, columns] codes of completed rows
+    missing  [N, columns]
+    uniform  by the name of a column random numbers from 0 to 1 [m, N]
+    but      columns whose fills stay
+    """
+    own = [
+        (one, np.array(one.seen), [schema.modelled.index(name) for name in one.names])
+        for one in schema.structural_zeros
+        if not set(one.names) & set(but)
+    ]
+    for one, seen, places in own:
+        rows = np.flatnonzero(missing[:, places].any(1))
+        wrong = one.excludes(*(draws[:, rows, place] for place in places))
+        for draw, i in np.argwhere(wrong).tolist():
+            row = rows[i]
+            moved = int(missing[row, places[1]])
+            beside = _beside(one, seen, 1 - moved, float(draws[draw, row, places[1 - moved]]))
+            if len(beside):
+                u = uniform(one.names[moved])[draw, row]
+                draws[draw, row, places[moved]] = beside[min(int(u * len(beside)), len(beside) - 1)]
+    apart = Apart(draws.shape[:2])
+    for one, _, places in own:
+        where = one.excludes(*(draws[..., place] for place in places)) & missing[:, places].any(1)
+        apart.add(places, where)
+    return apart
+
+
+def _beside(one: StructuralZeros, seen: Floats, place: int, code: float) -> Floats:
+    """Of pairs of cells that are seen [n, 2] the other cells of those whose cell at a place has this code; where there
+    are none, of those that may go with it."""
+    same = seen[:, place] == code
+    if not same.any():
+        cells = [seen[:, 0], seen[:, 1]]
+        cells[place] = np.full(len(seen), code)
+        same = ~one.excludes(*cells)
+    return np.asarray(seen[same, 1 - place])
