@@ -58,7 +58,7 @@ def measure(seed: int, rows: int, relations: str, folder: Path) -> tuple[list[fl
     missing = np.random.default_rng([seed, 1]).random(truth.shape) < MISSING
     run = folder / f"{seed}-{relations}"
     vgi_cli.fit(truth.mask(missing), out=run, seed=seed, set={"table.relations": relations})
-    tables = list(vgi_cli.impute(run, m=M))
+    tables = list(vgi_cli.impute(run, truth.mask(missing), m=M))
     shares = []
     for a, b in PAIRS:
         holes = missing[:, truth.columns.get_loc(a)] | missing[:, truth.columns.get_loc(b)]

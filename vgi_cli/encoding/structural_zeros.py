@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -46,8 +46,9 @@ BLOCK = 1 << 14
 
 
 def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZeros, ...]:
-    """What pairs of columns never hold together: levels with levels, with one of few values, with a value that piles up
-    or all beyond it, and with numbers beyond a limit. Columns of one relation, and those in order, are left to that."""
+    """What pairs of columns never hold together: levels, zeros that pile up and what is no such zero with each other;
+    levels with one of few values, or with numbers beyond a limit. Columns of one relation, and those in order, are left
+    to that."""
     columns = {column.name: column for column in schema.encoded if not column.pooled}
     codes = {name: codes_of(table, column) for name, column in columns.items()}
     states = [found for name, column in columns.items() if (found := _states(column, codes[name])) is not None]
@@ -65,49 +66,40 @@ def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZero
 
 
 class _States(NamedTuple):
-    """Which of some parts the cells of a column are: its number [N], -1 for none. `graded`: parts are values in an
-    order, of which neighbours are alike; at its far ends two such columns meet in few rows."""
+    """Which of some parts the cells of a column are: its number [N], -1 for none. `how`: levels; zero and what is not;
+    or values in an order, of which neighbours are alike, so that it is a matter of degree which others they meet."""
 
     name: str
     parts: tuple[Part, ...]
     state: Ints
-    graded: bool
+    how: Literal["levels", "zero", "values"]
 
 
 def _states(column: ModelledColumn, codes: Floats) -> _States | None:
-    """The levels of a column; its values where they are few; where some value piles up that, and what lies beyond."""
+    """The levels of a column; where zeros pile up at an end these, and what lies beyond; its values where they are
+    few."""
     known = ~np.isnan(codes)
     if isinstance(column, Levelled):
         levels = len(list(column.levels))
         if not 2 <= levels <= MOST_LEVELS:
             return None
-        return _States(column.name, _at(range(levels)), np.where(known, codes, -1).astype(int), column.ordered)
+        how: Literal["values", "levels"] = "values" if column.ordered else "levels"
+        return _States(column.name, _at(range(levels)), np.where(known, codes, -1).astype(int), how)
     values = np.unique(codes[known])
     if as_number(column) is None or len(values) < 2:
         return None
-    piles = _piles(column)
-    if piles:
-        parts = (
-            *([Part("below", piles[0])] if values[0] < piles[0] else []),
-            *_at(piles),
-            *([Part("above", piles[-1])] if values[-1] > piles[-1] else []),
-        )
-        state = np.full(len(codes), -1)
-        for number, part in enumerate(parts):
-            state[part.holds(codes)] = number
-        return _States(column.name, parts, state, graded=False)
+    if isinstance(column, Number) and 0.0 in (values[0], values[-1]) and 0.0 in _piles(column):
+        zero, rest = Part("at", 0.0), Part("above" if values[0] == 0 else "below", 0.0)
+        return _States(column.name, (zero, rest), np.where(known, rest.holds(codes), -1).astype(int), "zero")
     if len(values) > MOST_VALUES or 2 * len(values) > known.sum():
         return None
     state = np.where(known, np.searchsorted(values, codes), -1)
-    return _States(column.name, _at(values.tolist()), state, graded=True)
+    return _States(column.name, _at(values.tolist()), state, "values")
 
 
-def _piles(column: ModelledColumn) -> list[float]:
-    """The values at which a column of numbers piles up, in order."""
-    if not isinstance(column, Number):
-        return []
-    piles = {spike.value for spike in column.spikes}
-    return sorted(piles if column.pile is None else piles | {column.pile})
+def _piles(column: Number) -> list[float | None]:
+    """The values at which a column piles up."""
+    return [column.pile, *(spike.value for spike in column.spikes)]
 
 
 def _at(codes: Sequence[float] | range) -> tuple[Part, ...]:
@@ -141,8 +133,8 @@ def _never(states: Sequence[_States]) -> Iterator[tuple[Cell, Cell]]:
         both += seen.T @ seen
     known = both[np.ix_(place, place)]
     expected = beside[:, place] * beside[:, place].T / np.maximum(known, 1)
-    graded = np.array([one.graded for one in states])[owner]
-    able = (owner[:, None] < owner) & ~(graded[:, None] & graded)
+    levels, zero = (np.array([one.how == how for one in states])[owner] for how in ("levels", "zero"))
+    able = (owner[:, None] < owner) & (levels[:, None] | levels | (zero[:, None] & zero))
     for a, b in np.argwhere(able & (together == 0) & (expected >= _enough(expected[able], together[able]))).tolist():
         yield tuple((states[owner[i]].name, states[owner[i]].parts[number[i]]) for i in (a, b))  # type: ignore[misc]
 
@@ -159,10 +151,10 @@ def _enough(expected: Floats, together: Floats) -> float:
 def _beyond(
     states: Sequence[_States], columns: dict[str, ModelledColumn], codes: dict[str, Floats]
 ) -> Iterator[tuple[Cell, Cell]]:
-    """Parts, each with the numbers beyond the last that is seen beside it, where it is dense up to there."""
+    """Levels, each with the numbers beyond the last that is seen beside it, where it is dense up to there."""
     told = {one.name for one in states}
     numbers = [name for name, column in columns.items() if as_number(column) is not None and name not in told]
-    own = [one for one in states if not one.graded]
+    own = [one for one in states if one.how == "levels"]
     choice = SURELY + math.log(2 * max(sum(len(one.parts) for one in own) * len(numbers), 1))
     for one, name in itertools.product(own, numbers):
         values, known = codes[name], (one.state >= 0) & ~np.isnan(codes[name])
