@@ -245,13 +245,14 @@ def keep_structural_zeros(
     for one, seen, places in own:
         rows = np.flatnonzero(missing[:, places].any(1))
         wrong = one.excludes(*(draws[:, rows, place] for place in places))
+        numbers = [uniform(name) for name in one.names] if wrong.any() else []
         for draw, i in np.argwhere(wrong).tolist():
             row = rows[i]
             moved = int(missing[row, places[1]])
             beside = _beside(one, seen, 1 - moved, float(draws[draw, row, places[1 - moved]]))
             if len(beside):
-                u = uniform(one.names[moved])[draw, row]
-                draws[draw, row, places[moved]] = beside[min(int(u * len(beside)), len(beside) - 1)]
+                at = min(int(numbers[moved][draw, row] * len(beside)), len(beside) - 1)
+                draws[draw, row, places[moved]] = beside[at]
     apart = Apart(draws.shape[:2])
     for one, _, places in own:
         where = one.excludes(*(draws[..., place] for place in places)) & missing[:, places].any(1)
