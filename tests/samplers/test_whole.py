@@ -25,7 +25,7 @@ from vgi_cli.samplers.lengths import FEWEST_ROUNDS, MOST_ROUNDS, Lengths, grades
 from vgi_cli.samplers.metropolis import MetropolisImputer
 from vgi_cli.samplers.starts import EmpiricalStart, Start
 from vgi_cli.samplers.together import Together
-from vgi_cli.samplers.whole import Given, WholeRows
+from vgi_cli.samplers.whole import Given, WholeRows, whole_noise
 
 
 def together(model: Model, q: GaussianConditionals, start: Start) -> MetropolisImputer:
@@ -59,6 +59,46 @@ def test_rows_of_the_model_stay_rows_of_the_model(cells: int) -> None:
     assert (white.mean(0).abs() < 4.5 / math.sqrt(N)).all()
     second = white.mT @ white / N - torch.eye(D)
     assert (second.abs() < 4.5 * (1 + torch.eye(D) * (math.sqrt(2) - 1)) / math.sqrt(N)).all()
+
+
+@pytest.mark.parametrize("name", ["accept", "choice"])
+def test_a_column_may_have_any_name(name: str) -> None:
+    """Exact draws of two normals far apart, of which all cells are missing: after ten rounds with a mixture that is too
+    wide they still have the moments of p, where a column's name is that of something else that is drawn (4.5 standard
+    errors). A column called accept had a mean 50 of them too low."""
+    N, two = 16_384, torch.tensor([-2.0, 2.0], dtype=torch.float64)
+    at = torch.stack([two, torch.zeros_like(two)], 1)
+    wide = JointMixture(two.new_full((2,), 0.5).log(), at, 1.21 * torch.eye(2, dtype=torch.float64).expand(2, 2, 2))
+    holes, box = torch.ones(N, 2, dtype=torch.bool), torch.stack(unbounded(2))
+
+    def log_density(x: Tensor, missing: Tensor) -> Tensor:
+        each = -0.5 * (x[:, None] - at).square().sum(2)
+        return each.logsumexp(1) - math.log(4 * math.pi)
+
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(N, 2, dtype=torch.float64, generator=generator)
+    x[:, 0] += two.repeat(N // 2)
+    log_p, moves = log_density(x, holes), WholeRows(wide)
+    given = moves.given(x, holes, torch.zeros(N, dtype=torch.int64))
+    noise = KeyedNoise(0, ("a", name), torch.arange(N), torch.arange(1))
+    for number in range(10):
+        for own in whole_noise(noise.at(number), x):
+            x, log_p, _ = moves.move(log_density, (x, log_p), holes, box, given, holes[:, 0], own)
+    bound = 4.5 / math.sqrt(N)
+    assert x.mean(0).abs()[0] < bound * math.sqrt(5.0) and x.mean(0).abs()[1] < bound
+    assert (x[:, 1].square().mean() - 1).abs() < bound * math.sqrt(2.0)
+    assert (x[:, 0] * x[:, 1]).mean().abs() < bound * math.sqrt(5.0)
+    assert (x[:, 0] * x[:, 1].square()).mean().abs() < bound * math.sqrt(15.0)
+
+
+@pytest.mark.parametrize("name", ["accept", "choice", "size"])
+def test_no_column_shares_its_noise_with_a_choice(name: str) -> None:
+    """The uniform by which a move is chosen or accepted is not the one behind the proposal of a column of that name."""
+    noise = KeyedNoise(0, (name,), torch.arange(1000), torch.arange(1))
+    for own in whole_noise(noise, torch.zeros(1, dtype=torch.float64)):
+        behind = 0.5 * (1 + torch.erf(own.normal[:, 0] / math.sqrt(2.0)))
+        for other in (own.choice, own.size, own.log_accept.exp()):
+            assert torch.corrcoef(torch.stack([behind, other]))[0, 1].abs() < 4.5 / math.sqrt(1000)
 
 
 def test_levels_and_numbers_from_their_exact_conditional() -> None:

@@ -75,10 +75,11 @@ class Given(NamedTuple):
 
 
 def whole_noise(noise: KeyedNoise, like: Tensor) -> Iterator[WholeNoise]:
-    """The randomness of the moves of a round, keyed by chain."""
+    """The randomness of the moves of a round, keyed by chain. What is not of a column has a stream of its own: a column
+    may have any name."""
     for number, fresh in enumerate(KINDS):
         own = noise.at(f"whole{number}")
-        choice, size, accept = own.uniform(("choice", "size", "accept"))[0].unbind(1)
+        choice, size, accept = own.at("choices").uniform(("choice", "size", "accept"))[0].unbind(1)
         kind = torch.tensor(fresh, device=like.device)
         yield WholeNoise(kind, own.normal()[0].to(like), choice, size.to(like), accept.log())
 
