@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import Carried, ModelledColumn
@@ -51,27 +52,39 @@ def loglik_part(
         estimated = seen if loglik.estimator == "iwae" else holes & seen
         out["particles"] = loglik.particles
         out["ess"] = float(loglik.ess[estimated].mean())
-        # the relative variance of the mean of P weights, n of them effective, is 1 / n - 1 / P
-        variances = (1 / loglik.ess - 1 / loglik.particles)[estimated].clamp(min=0)
-        out["monte_carlo_se"] = float(variances.sum().sqrt()) / rows
+        out["monte_carlo_se"] = _error_of_mean(_variance(loglik, estimated), seen, weight)
         out["half_budget"] = float(loglik.half_budget[seen].mean())
         if weight is not None:
-            share = weight / weight[seen].sum()
-            out["monte_carlo_se"] = float((share[estimated].square() * variances).sum().sqrt())
-            out["half_budget"] = float((share * loglik.half_budget)[seen].sum())
+            out["half_budget"] = float((weight / weight[seen].sum() * loglik.half_budget)[seen].sum())
         if loglik.work is not None:
             spent = Counter(loglik.work.evaluations[estimated].tolist())
             out["work"] = [{"evaluations": each, "rows": spent[each]} for each in sorted(spent)]
             out["rows_at_limit"] = int(loglik.work.limited[estimated].sum())
     elif loglik.variance is not None:
-        counted = seen.double() if weight is None else seen * weight
-        share = counted / counted.sum()
-        out["monte_carlo_se"] = float((share.square() * loglik.variance).sum().sqrt())
+        out["monte_carlo_se"] = _error_of_mean(loglik.variance, seen, weight)
     if loglik.bracket is not None:
         out["simulated"] = loglik.bracket._asdict()
     if loglik.warning is not None:
         out["warning"] = loglik.warning
     return out
+
+
+def _variance(loglik: LogLik, estimated: Tensor) -> Tensor:
+    """[R] squared standard error of each value; 0 of rows that are not `estimated` [R], unless they are the
+    mean of several dequantisation draws."""
+    if loglik.variance is not None:
+        return loglik.variance
+    assert loglik.ess is not None
+    # the relative variance of the mean of P independent weights, n of them effective, is 1 / n - 1 / P
+    return torch.where(estimated, (1 / loglik.ess - 1 / loglik.particles).clamp(min=0), 0.0)
+
+
+def _error_of_mean(variance: Tensor, seen: Tensor, weight: Tensor | None) -> float:
+    """Standard error of the mean log-likelihood of the rows that are `seen` [R], which count by their weight [R], from
+    the squared standard error of each [R]."""
+    counted = seen.double() if weight is None else seen * weight.double()
+    share = counted / counted.sum()
+    return float((share.square() * variance)[share > 0].sum().sqrt())
 
 
 def imputation_part(scores: ImputationScores, alone: ImputationScores | None) -> dict[str, Any]:

@@ -30,8 +30,8 @@ from vgi_cli.evaluation.likelihood.loglik import (
     effective,
     half_of_draws,
     log_mean,
-    relative_variance,
     silent,
+    variance_of_log_mean,
     with_draws,
 )
 from vgi_cli.evaluation.likelihood.univariate import MixtureConditionals
@@ -183,7 +183,7 @@ def annealed(
             exact = LogLik(log_mean(values), "exact")
             if S == 1:
                 return exact
-            return exact._replace(half_budget=half_of_draws(values), variance=relative_variance(values))
+            return exact._replace(half_budget=half_of_draws(values), variance=variance_of_log_mean(values))
         generator = torch.Generator(cells.x.device).manual_seed(seed)
         annealer = proposals
         if not isinstance(annealer, Annealer):
@@ -199,14 +199,15 @@ def annealed(
     mean = log_mean(values)
     ess = torch.full_like(mean, P * S)
     ess[todo] = effective(weights.flatten(0, 1))
-    if S > 1:
-        half = half_of_draws(values)
+    variance = None
+    if S > 1:  # the particles of a draw share its places: only the draws are independent
+        half, variance = half_of_draws(values), variance_of_log_mean(values)
     else:
         half = mean.clone()
         half[todo] = torch.stack([log_mean(part[:, 0]) for part in weights[: P // 2 * 2].chunk(2)]).mean(0)
     work = Work(torch.full_like(holes, S), torch.zeros_like(holes, dtype=torch.bool))
     work.evaluations[todo], work.limited[todo] = P * S * effort.cost, effort.limited
-    return judged(LogLik(mean, "annealed", ess, half, bracket, P * S, None, work), cells.missing, S)
+    return judged(LogLik(mean, "annealed", ess, half, bracket, P * S, None, work, variance), cells.missing, S)
 
 
 def judged(found: LogLik, missing: Tensor, draws: int) -> LogLik:

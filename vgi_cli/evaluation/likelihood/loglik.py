@@ -49,7 +49,8 @@ class LogLik(NamedTuple):
     particles    per row (`iwae`: draws of the latents); 0 when exact
     warning      why the values are not to be trusted; None when nothing speaks against them
     work         of `annealed`; None otherwise
-    variance     [R] squared relative standard error of p, of `exact` ones of several dequantisation draws; else None
+    variance     [R] squared standard error of the values, from how much several dequantisation draws differ; None of a
+                 single one: then `ess` says what the particles add
     """
 
     values: Tensor
@@ -63,11 +64,15 @@ class LogLik(NamedTuple):
     variance: Tensor | None = None
 
 
-def relative_variance(values: Tensor) -> Tensor:
-    """Squared relative standard error of the mean over the first dimension of weights, from their logarithms [S, R],
-    S at least 2: [R]."""
+def variance_of_log_mean(values: Tensor) -> Tensor:
+    """Squared standard error of `log_mean` of independent log weights [S, R], S at least 2: [R]. By the jackknife
+    (Tukey 1958), since the squared relative error of the mean of S weights, which it is of even ones, says a third of
+    it where their logarithms have a standard deviation of 2. Infinite where fewer than two weights are more than 0."""
     S = len(values)
-    return ((1 / effective(values) - 1 / S) * S / (S - 1)).clamp(min=0).nan_to_num(nan=0.0, posinf=0.0)
+    every = torch.arange(S, device=values.device)
+    without = torch.stack([log_mean(values[every != one]) for one in range(S)])
+    spread = (without - without.mean(0)).square().sum(0) * (S - 1) / S
+    return spread.nan_to_num(nan=torch.inf)
 
 
 def log_mean(log_weights: Tensor) -> Tensor:

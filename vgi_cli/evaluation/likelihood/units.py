@@ -33,8 +33,8 @@ from vgi_cli.evaluation.likelihood.loglik import (
     Work,
     half_of_draws,
     log_mean,
-    relative_variance,
     silent,
+    variance_of_log_mean,
     with_draws,
 )
 from vgi_cli.maths.noise import mix64
@@ -99,11 +99,10 @@ def joined(parts: Sequence[LogLik], missing: Tensor, draws: int, bracket: Bracke
     whole = next((part for part in parts if part.ess is not None), parts[0])._replace(values=values, bracket=bracket)
     halves = [part.half_budget for part in parts]
     half = torch.cat([own if own is not None else part.values for own, part in zip(halves, parts, strict=True)])
+    variances = [part.variance for part in parts if part.variance is not None]
+    whole = whole._replace(variance=torch.cat(variances) if len(variances) == len(parts) else None)
     if whole.ess is None:
-        variances = [part.variance for part in parts if part.variance is not None]
-        variance = torch.cat(variances) if len(variances) == len(parts) else None
-        return whole._replace(half_budget=None if all(own is None for own in halves) else half, variance=variance)
-    whole = whole._replace(variance=None)
+        return whole._replace(half_budget=None if all(own is None for own in halves) else half)
     sizes = [len(part.values) for part in parts]
     full = torch.full_like(values, whole.particles)
     ess = [own if part.ess is None else part.ess for part, own in zip(parts, full.split(sizes), strict=True)]
@@ -136,10 +135,11 @@ def _pooled(parts: Sequence[LogLik], volumes: Tensor, missing: Tensor) -> LogLik
     values = torch.stack([part.values for part in parts]) + volumes
     first = parts[0]
     whole = first._replace(values=log_mean(values), particles=first.particles * len(parts))
-    if first.ess is None or first.half_budget is None:
-        return whole if len(parts) == 1 else whole._replace(variance=relative_variance(values))
     if len(parts) == 1:
-        return whole._replace(half_budget=first.half_budget + volumes[0])
+        return whole if first.half_budget is None else whole._replace(half_budget=first.half_budget + volumes[0])
+    whole = whole._replace(variance=variance_of_log_mean(values))
+    if first.ess is None or first.half_budget is None:
+        return whole
     # With mean weight m and n effective of P weights, their squares sum up to (m P)² / n.
     squares = 2 * values - torch.stack([part.ess for part in parts if part.ess is not None]).log()
     squares = squares.masked_fill(values == -torch.inf, -torch.inf)
