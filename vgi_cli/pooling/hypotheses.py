@@ -128,8 +128,9 @@ def _df_of_wald(m: int, k: int, riv: float, df_complete: float) -> float:
     """Degrees of freedom of the denominator of D1.
 
     Reiter's formula needs t = k (m - 1) > 4, and complete data worth more than 4 (1 + a) degrees of freedom. Elsewhere,
-    and for one parameter, it is (k + 1) / 2 times Barnard and Rubin's number at the average increase `riv`: the rule of
-    Li et al. for t up to 4, with the number for small samples in it.
+    and for one parameter, it is Barnard and Rubin's number at the average increase `riv`, in which the imputations
+    count (k + 1) / 2 times: the rule of Li et al. for t up to 4, joined with what the observed cells leave of
+    `df_complete`. It is never more than complete data are worth.
     """
     t = k * (m - 1)
     if np.isinf(df_complete) and k > 1:
@@ -138,8 +139,8 @@ def _df_of_wald(m: int, k: int, riv: float, df_complete: float) -> float:
     a = riv * t / (t - 2) if t > 4 else np.inf
     spare = worth - 4 * (1 + a)
     if k == 1 or spare <= 0:
-        share = np.array(riv / (1 + riv))
-        return (k + 1) / 2 * float(barnard_rubin(m, share, df_complete))
+        share, kept = np.array(riv / (1 + riv)), np.array(1 / (1 + riv))
+        return float(barnard_rubin((k + 1) / 2 * (m - 1), share, kept, df_complete))
     more = worth - 2 * (1 + a)
     terms = (
         a**2 * more / ((1 + a) ** 2 * spare)

@@ -49,24 +49,26 @@ def combine(estimates: Floats, variances: Floats, df_complete: float = np.inf) -
     extra = (1 + 1 / m) * between
     total = within + extra
     riv, share = extra / within, extra / total
-    df = barnard_rubin(m, share, df_complete)
+    df = barnard_rubin(m - 1, share, within / total, df_complete)
     fmi = (riv + 2 / (df + 3)) / (riv + 1)
     return Combined(estimates.mean(0), within, between, total, riv, share, df, fmi)
 
 
-def barnard_rubin(m: int, share: Floats, df_complete: float) -> Floats:
-    """[P] degrees of freedom of `m` imputations where missing data make `share` [P] of the variance.
+def barnard_rubin(between: float, share: Floats, kept: Floats, df_complete: float) -> Floats:
+    """[P] degrees of freedom where missing data make `share` [P] of the variance, and leave `kept` [P] of it, which is
+    1 - share, but not 0 where that is less than the rounding of 1.
 
-    Between those of the imputations, (m - 1) / share², and those that the observed cells leave of `df_complete`: of the
-    two the harmonic sum. Nothing is added where `share` is zero. R's mice takes a share below 0.0001 for 0.0001, which
-    changes `df` by about that part.
+    between  those of the variance between the imputations: m - 1, of one quantity
+
+    Of those of the imputations, between / share², and those that the observed cells leave of `df_complete` the harmonic
+    sum. Nothing is added where `share` is zero. R's mice takes a share below 0.0001 for 0.0001, which changes `df` by
+    about that part.
     """
-    with np.errstate(divide="ignore"):
-        imputed = (m - 1) / np.square(share)
-    if np.isinf(df_complete):
-        return np.asarray(imputed)
-    observed = observed_df(df_complete) * (1 - share)
-    return np.asarray(1 / (1 / imputed + 1 / observed))
+    with np.errstate(divide="ignore", over="ignore"):
+        imputed = between / np.square(share)
+        if np.isinf(df_complete):
+            return np.asarray(imputed)
+        return np.asarray(1 / (1 / imputed + 1 / (observed_df(df_complete) * kept)))
 
 
 def observed_df(df_complete: float) -> float:
