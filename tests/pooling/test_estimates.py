@@ -145,6 +145,12 @@ TURNED = SimpleNamespace(params=pd.Series({"b": 1.0, "a": 2.0}), bse=[0.5, 0.4])
             {"covariances": [0.5, 0.5]},
             "the estimate of 'x1' in imputation 2 is 1e+200: too large to be squared (up to 1e+150)",
         ),
+        (
+            ([1e100, -1e100], [1e-100, 1e-100]),
+            {},
+            "the estimates of 'x1' differ between imputations by more than 1e+150 of their standard errors: too much "
+            "to be squared",
+        ),
         (([1.0, np.nan], [0.5, 0.5]), {}, "the estimate of 'x1' in imputation 2 is not a finite number: nan"),
         (([1.0, 2.0], [0.5, 0.5]), {"covariances": [1, 1]}, "expected either standard errors or covariances"),
         (([1.0, 2.0],), {"terms": ["a"]}, "expected either standard errors or covariances"),

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.schemas import checked
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.pooling.estimates import Estimates, from_arrays
 from vgi_cli.pooling.hypotheses import Hypothesis, d1, d2, d3, wald
-from vgi_cli.pooling.pooled import Pooled, _number
+from vgi_cli.pooling.pooled import Pooled, _number, _quantile
 from vgi_cli.pooling.rubin import combine
 
 MICE = json.loads((Path(__file__).parent / "reference.json").read_text(encoding="utf-8"))
@@ -87,6 +88,50 @@ def test_scalars_are_those_of_mice() -> None:
         assert getattr(ours, mine)[0] == pytest.approx(their[name], rel=1e-12)
     assert ours.df[0] == pytest.approx(their["df"], rel=1e-12)
     assert ours.fmi[0] == pytest.approx(their["fmi"], rel=1e-12)
+
+
+@pytest.mark.parametrize("error", [1e-2, 1e-4, 1e-6, 1e-9, 1e-40, 1e-120])
+def test_degrees_of_freedom_keep_what_is_less_than_the_rounding_of_one(error: float) -> None:
+    """Estimates 1 to 4 whose standard errors are next to nothing: W/T (v + 1) v / (v + 3), 4e-18 of 1e-9."""
+    pooled = Pooled(from_arrays([1.0, 2.0, 3.0, 4.0], [error] * 4, df_complete=10))
+    ours = {name: float(column[0]) for name, column in pooled.columns.items()}
+    between = 1.25 * 5 / 3
+    observed = 110 / 13 * error**2 / (error**2 + between)
+    expected = 1 / ((between / (error**2 + between)) ** 2 / 3 + 1 / observed)
+    assert ours["df"] == pytest.approx(expected, rel=1e-12) and ours["df"] > 0
+    assert ours["p_value"] == pytest.approx(1.0, abs=0.003) and ours["p_value"] <= 1
+    assert ours["high"] == np.inf and ours["low"] == -np.inf
+    assert pooled.test("x1").df2 == pytest.approx(expected, rel=1e-9)
+    assert pooled.test("x1").p_value == pytest.approx(ours["p_value"], abs=1e-12)
+    told = json.dumps(pooled.to_dict([["x1"]]), allow_nan=False)
+    assert {"low", "high"}.isdisjoint(checked("pool", told)["terms"][0])
+    assert "nan" not in pooled.text([["x1"]]) and "| -∞ |" in " ".join(pooled.text().split())
+
+
+def test_no_degrees_of_freedom_are_an_interval_without_ends() -> None:
+    """Less than the least number is 0 degrees of freedom."""
+    pooled = Pooled(from_arrays([1.0, 2.0, 4.0], [1e-100] * 3, df_complete=1e-150))
+    assert [float(pooled.columns[name][0]) for name in ("df", "p_value", "low", "high")] == [0, 1, -np.inf, np.inf]
+    test = pooled.test("x1")
+    assert (test.df2, test.p_value) == (0, 1)
+    checked("pool", json.dumps(pooled.to_dict([["x1"]]), allow_nan=False))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+@pytest.mark.parametrize("df", [0.002, 0.0048, 0.006, 0.009, 0.0136, 0.1, 1.0, 30.0])
+def test_quantiles_of_few_degrees_of_freedom(df: float, level: float) -> None:
+    """As far as numbers go, against the integral of the density over the logarithm of t, of which the tail beyond 1e8
+    is a power of t but for 1e-16."""
+    far = float(_quantile(np.array([df]), level)[0])
+    if not np.isfinite(far):
+        assert np.log(1 / (1 - level)) / df > 700
+        return
+    one = 1e8
+    if far < one:
+        tail = 2 * stats.t.sf(far, df)
+    else:
+        tail = 2 * stats.t.sf(one, df) * np.exp(-df * np.log(far / one))
+    assert tail == pytest.approx(1 - level, rel=1e-9)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
@@ -210,6 +255,8 @@ def test_terms_that_repeat_others_are_refused_whatever_rounding_makes_of_them(se
 @pytest.mark.parametrize("value", [1.05, 7e59, np.inf])
 def test_degrees_of_freedom_are_short(value: float) -> None:
     assert _number("df", value) == {1.05: "1.1", 7e59: "7.0e+59", np.inf: "∞"}[value]
+    assert _number("df", 4.06e-18) == "4.1e-18" and _number("low", -np.inf, 3) == "-∞"
+    assert _number("riv", 2.0833e18) == "2.083e+18" and _number("riv", 2.5) == "2.500"
     assert _number("estimate", 7e59, 3) == "7e+59" and _number("estimate", 7.0, 3) == "7.000"
 
 

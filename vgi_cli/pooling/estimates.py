@@ -19,7 +19,7 @@ LARGEST = 1e150
 @dataclass(frozen=True)
 class Estimates:
     """P terms in m imputations. InputError where that cannot be pooled: fewer than two imputations, values that are not
-    finite, standard errors that are not positive.
+    finite, standard errors that are not positive, or next to nothing beside how far the estimates lie apart.
 
     terms        the P names
     values       [m, P]
@@ -44,6 +44,14 @@ class Estimates:
         bad = ~(np.isfinite(self.variances) & (self.variances > 0))
         errors = np.sign(self.variances) * np.sqrt(np.abs(self.variances))
         self._refuse(bad, errors, "the standard error", "is not a positive number")
+        with np.errstate(over="ignore"):
+            apart = np.ptp(self.values, 0) / np.sqrt(self.variances.min(0))
+        for j in np.flatnonzero(~(apart <= LARGEST))[:1]:
+            raise InputError(
+                f"the estimates of '{self.terms[j]}' differ between imputations by more than {LARGEST:g} of their "
+                "standard errors: too much to be squared",
+                "look at these fits: they may have failed, or the standard errors be of another quantity",
+            )
         if not (is_number(self.df_complete) and self.df_complete > 0):
             message = f"the complete-data degrees of freedom are a positive number, got {as_said(self.df_complete)}"
             raise InputError(message, "rows less parameters, for a regression")

@@ -102,7 +102,7 @@ def _solve(matrix: Floats, right: Floats) -> Floats:
 def _tested(method: str, statistic: float, k: int, df2: float, riv: float) -> Hypothesis:
     from scipy import special
 
-    if statistic <= 0:
+    if statistic <= 0 or df2 == 0:
         p_value = 1.0
     elif np.isinf(df2):
         p_value = float(special.chdtrc(k, k * statistic))

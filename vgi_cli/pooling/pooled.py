@@ -19,6 +19,8 @@ FORMAT = 1
 METHODS = ("D1", "D2")
 LARGE = 1e10
 """Numbers from here on are shown with a power of ten."""
+FAR = 1e100
+"""Quantiles of t from here on are computed by the power law of its tail: scipy's end near 1e152, whatever they are."""
 
 
 @dataclass(frozen=True)
@@ -65,20 +67,20 @@ class Pooled:
     @cached_property
     def columns(self) -> dict[str, Floats]:
         """The table by column, [P] each: `estimate`, `std_error` (√T), `statistic` (t), `df` (may be infinite),
-        `p_value` (two-sided, of zero), `low` and `high` (the interval), `riv`, `lambda`, `fmi`, and the variances
-        `within`, `between`, `total`; see `Combined`."""
+        `p_value` (two-sided, of zero), `low` and `high` (the interval; infinite where `df` is next to 0), `riv`,
+        `lambda`, `fmi`, and the variances `within`, `between`, `total`; see `Combined`."""
         from scipy import special
 
         found = self.combined
         error = np.sqrt(found.total)
         statistic = found.estimate / error
-        half = special.stdtrit(found.df, (1 + self.level) / 2) * error
+        half = _quantile(found.df, self.level) * error
         return {
             "estimate": found.estimate,
             "std_error": error,
             "statistic": statistic,
             "df": found.df,
-            "p_value": 2 * special.stdtr(found.df, -np.abs(statistic)),
+            "p_value": np.where(found.df > 0, 2 * special.stdtr(found.df, -np.abs(statistic)), 1.0),
             "low": found.estimate - half,
             "high": found.estimate + half,
             "riv": found.riv,
@@ -108,8 +110,8 @@ class Pooled:
         return d1(values, covariances, self.estimates.df_complete)
 
     def to_dict(self, tests: Sequence[Sequence[str]] = ()) -> dict[str, Any]:
-        """What `vgi pool --json` prints (schemas/pool.json), with D1 and D2 for each group of terms in `tests`. Degrees
-        of freedom that are infinite are left out."""
+        """What `vgi pool --json` prints (schemas/pool.json), with D1 and D2 for each group of terms in `tests`. What is
+        infinite (degrees of freedom, ends of intervals) is left out."""
         out: dict[str, Any] = {"format": FORMAT, "m": self.m, "level": self.level}
         out |= _finite({"df_complete": self.estimates.df_complete})
         rows = zip(*(column.tolist() for column in self.columns.values()), strict=True)
@@ -149,6 +151,19 @@ class Pooled:
         return [(group, self.test(group, method)) for group in groups for method in METHODS]
 
 
+def _quantile(df: Floats, level: float) -> Floats:
+    """[P] quantiles of t with `df` [P] degrees of freedom between which, of either sign, `level` lies. Of next to no
+    degrees of freedom they are as large as the tail is long, and infinite where no number is so large."""
+    from scipy import special
+
+    a = df / 2
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # P(|t| > q) is the incomplete beta function I_x(a, 1/2) of x = df / (df + q²), x^a / (a B(a, 1/2)) for small x
+        log_tail = np.log1p(-level) + special.gammaln(a + 1) + special.gammaln(0.5) - special.gammaln(a + 0.5)
+        far = np.where(df > 0, np.exp((np.log(df) - log_tail / a) / 2), np.inf)
+        return np.where(far > FAR, far, special.stdtrit(df, (1 + level) / 2))
+
+
 def _finite(values: dict[str, Any]) -> dict[str, Any]:
     """Without infinite numbers, which JSON does not have."""
     return {name: value for name, value in values.items() if isinstance(value, str) or np.isfinite(value)}
@@ -164,12 +179,14 @@ def _number(name: str, value: float, places: int | None = None) -> str:
     """A number for people; `places`: decimals of estimates and what has their unit."""
     if name == "p_value":
         return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if np.isinf(value):
+        return "∞" if value > 0 else "-∞"
     if name == "df":
-        return "∞" if np.isinf(value) else f"{value:.1f}" if value < LARGE else f"{value:.1e}"
+        return f"{value:.1f}" if value == 0 or 0.05 <= value < LARGE else f"{value:.1e}"
     if name == "statistic":
         return f"{value:.2f}"
     if name in ("riv", "fmi"):
-        return f"{value:.3f}"
+        return f"{value:.3f}" if value < LARGE else f"{value:.4g}"
     return f"{value:.4g}" if places is None or abs(value) >= LARGE else f"{value:.{places}f}"
 
 
