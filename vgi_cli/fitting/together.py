@@ -42,16 +42,19 @@ class Lost(NamedTuple):
 
 def correlations(x: Tensor, missing: Tensor) -> tuple[Tensor, Tensor]:
     """Of rows x [R, D] with holes [R, D]: the correlations [D, D] of the ranks of their cells, which no far value
-    decides, over the rows that have both, and the numbers of these; 0 of a column that does not vary."""
+    decides, over the rows that have both, and the numbers of these; 0 of a column that does not vary in them. Ranks are
+    those among all cells of a column, means and variances those of the rows of each pair."""
     ranks = torch.zeros(x.shape, dtype=torch.float64)
     for j in range(x.shape[1]):
         cells = mean_ranks(x[~missing[:, j], j].double())
         ranks[~missing[:, j], j] = cells - 0.5 * (len(cells) + 1)
     seen = (~missing).double()
     both = seen.mT @ seen
-    squares = ranks.square().mT @ seen  # [i, j] of column i where j is there too
+    sums = ranks.mT @ seen  # [i, j] of column i where j is there too; exact, as ranks are halves of whole numbers
+    products = both * (ranks.mT @ ranks) - sums * sums.mT
+    squares = both * (ranks.square().mT @ seen) - sums.square()  # 0 of equal ranks: both are the same number, rounded
     scale = (squares * squares.mT).sqrt()
-    return torch.where(scale > 0, ranks.mT @ ranks / torch.where(scale > 0, scale, 1.0), 0.0), both
+    return torch.where(scale > 0, products / torch.where(scale > 0, scale, 1.0), 0.0), both
 
 
 def spread(table: TensorTable) -> Tensor:
