@@ -14,6 +14,7 @@ import torch
 import vgi_cli
 from tests.tensors import same_tensors
 from vgi_cli.errors import FitError, Interrupted, UsageError
+from vgi_cli.evaluation.report import remarks
 from vgi_cli.fitting import carry_out, plateau, refits
 from vgi_cli.fitting.refits import split_bootstrap
 from vgi_cli.machine.work import TimeLimit, TimeUp
@@ -328,3 +329,17 @@ def test_the_diagnostics_of_several_imputers_are_one() -> None:
         "by_column": {"a": pytest.approx(0.2)},
     }
     assert pooled([]) == {}
+
+
+@pytest.mark.parametrize("name", ["chains", "sweeps"])
+def test_the_diagnostics_of_a_column_are_its_own_whatever_it_is_called(name: str) -> None:
+    """Chains of a column that hardly moves are told, also where what weighs the imputers is called so."""
+    found = pooled([
+        {"chains": 1, "acceptance_by_column": {"b": 0.9, name: 0.04, "of one alone": 0.5}},
+        {"chains": 3, "acceptance_by_column": {"b": 0.5, name: 0.0}},
+    ])  # fmt: skip
+    assert found == {
+        "chains": 4,
+        "acceptance_by_column": {"b": pytest.approx(0.6), name: pytest.approx(0.01)},
+    }
+    assert f"(worst: '{name}', 1% of the proposals are accepted)" in remarks(found)[0]

@@ -56,8 +56,8 @@ def _part(watch: Callable[[float], None], before: float, share: float, done: flo
 
 def pooled(found: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """The diagnostics of several imputers of one kind: counts are added, the longest of anything is the longest of all,
-    and a mean (of each, or the sweeps of its chains) is the mean, each imputer weighing by its `chains`. What not all
-    of them say is left out."""
+    and a mean (of each, or the sweeps of its chains) is the mean, each imputer weighing by its `chains`; what is said
+    of each column, or of each number of holes, is a mean too. What not all of them say is left out."""
     if not found:
         return {}
     weights = [float(cast(int, one.get("chains", 1))) for one in found]
@@ -67,17 +67,20 @@ def pooled(found: Sequence[Mapping[str, object]]) -> dict[str, object]:
             continue
         values = [one[name] for one in found]
         if isinstance(values[0], Mapping):
-            parts = [
-                {**cast(Mapping[str, object], value), "chains": n} for value, n in zip(values, weights, strict=True)
-            ]
-            out[name] = {key: value for key, value in pooled(parts).items() if key != "chains"}
+            parts = cast(list[Mapping[str, float]], values)
+            shared = [key for key in parts[0] if all(key in part for part in parts)]
+            out[name] = {key: _mean([part[key] for part in parts], weights) for key in shared}
         elif isinstance(values[0], int) and name != "sweeps":
             counts = cast(list[int], values)
             out[name] = max(counts) if name.startswith("longest") else sum(counts)
         else:
-            means = cast(list[float], values)
-            out[name] = sum(mean * n for mean, n in zip(means, weights, strict=True)) / sum(weights)
+            out[name] = _mean(cast(list[float], values), weights)
     return out
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Mean of values by weights."""
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
 
 
 def in_turn(imputers: Sequence[Imputer]) -> Imputer:
