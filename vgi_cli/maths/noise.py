@@ -104,7 +104,8 @@ class KeyedNoise:
         return replace(self, rows=self.rows[rows], draws=self.draws.to(draws.device)[draws][None])
 
     def uniform(self, names: Sequence[str] | None = None) -> Tensor:
-        """Uniform on (0, 1), float64 [n, R, P]: one per draw, row and name (default: the columns)."""
+        """Uniform on (0, 1), float64 [n, R, P]: one per draw, row and name (default: the columns).
+        A column may have any name: beside columns, names of anything else need a stream of their own (`at`)."""
         return self._uniform(_name_keys(tuple(self.columns if names is None else names), self.rows.device))
 
     def uniform_at(self, columns: Tensor) -> Tensor:
