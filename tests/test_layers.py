@@ -100,6 +100,7 @@ DRAWING = {"matplotlib": "vgi_cli.reports.drawing", "jinja2": "vgi_cli.reports.p
 a page is wanted."""
 KERNELS = {
     "vgi_cli.maths.kernels": ("numba",),
+    "vgi_cli.maths.net_kernels": ("numba", "llvmlite"),
     "vgi_cli.maths.row_kernels": ("numba", "llvmlite"),
     "vgi_cli.maths.step_kernels": ("numba",),
     "vgi_cli.maths.gpu_kernels": ("triton",),

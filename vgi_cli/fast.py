@@ -1,6 +1,6 @@
-"""Whether the innermost loops (steps of EM, splines, masks of dropouts) are compiled on a CPU, where numba is installed
-(the extra `fast`), and the latter two fused kernels on a GPU, where triton is (CUDA builds of torch for Linux bring
-it); unless the environment turns it off. Nothing here imports either."""
+"""Whether the innermost loops (steps of EM, networks of conditionals, splines, masks of dropouts) are compiled on a
+CPU, where numba is installed (the extra `fast`), and the latter two fused kernels on a GPU, where triton is (CUDA
+builds of torch for Linux bring it); unless the environment turns it off. Nothing here imports either."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The way from tensors to the compiled loops of `kernels.py`, `row_kernels.py` and `step_kernels.py` and, on a GPU, to
-the kernels of `gpu_kernels.py`. numba or triton is imported, and a loop or kernel is compiled or loaded from a cache,
-when what it computes is first asked for, and not before.
+"""The way from tensors to the compiled loops of `kernels.py`, `net_kernels.py`, `row_kernels.py` and `step_kernels.py`
+and, on a GPU, to the kernels of `gpu_kernels.py`. numba or triton is imported, and a loop or kernel is compiled or
+loaded from a cache, when what it computes is first asked for, and not before.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ Loop: TypeAlias = Literal[
     "penalty",
     "maximise",
     "laws",
+    "networks",
+    "network_gradients",
 ]
 
 
 @functools.cache
 def kernel(name: Loop) -> Any:
-    """The loop of that name in `kernels.py`, `row_kernels.py` or `step_kernels.py`, compiled; None where nothing is
-    (`fast.py`). UsageError where numba is installed and does not load, such as beside a numpy that is too new for it;
-    MemoryError where little is left."""
+    """The loop of that name in `kernels.py`, `net_kernels.py`, `row_kernels.py` or `step_kernels.py`, compiled; None
+    where nothing is (`fast.py`). UsageError where numba is installed and does not load, such as beside a numpy that is
+    too new for it; MemoryError where little is left."""
     if numba_version() is None:
         return None
     try:
@@ -52,11 +54,11 @@ def kernel(name: Loop) -> Any:
     except OSError as error:
         raise MemoryError("loops cannot be compiled") from error
     try:
-        from vgi_cli.maths import kernels, row_kernels, step_kernels
+        from vgi_cli.maths import kernels, net_kernels, row_kernels, step_kernels
     except ImportError as error:
         hint = f"install the versions of constraints.txt, or set {SWITCH}=0, which does without numba"
         raise UsageError(f"numba is installed and cannot be loaded: {error}", hint) from error
-    for file in (row_kernels, step_kernels):
+    for file in (row_kernels, step_kernels, net_kernels):
         if name in file.LOOPS:
             return file.compiled_loop(name)
     return kernels.compiled_splines() if name == "splines" else kernels.compiled_keep()
@@ -110,6 +112,13 @@ def suits_rows(*values: Tensor) -> bool:
     """Whether there are compiled loops for incomplete rows, and parameters, such as these (`lanes.py`)."""
     plain = all(some.dtype is torch.float64 and some.is_cpu for some in values)
     return plain and not torch.is_grad_enabled() and kernel("rows") is not None
+
+
+def suits_networks(*values: Tensor) -> bool:
+    """Whether there are compiled loops for networks, and rows, such as these (`networks.py`). Products of rounded
+    factors are left to torch (`products.py`)."""
+    plain = all(_suits(some) and some.is_cpu for some in values)
+    return plain and torch.get_float32_matmul_precision() == "highest" and kernel("networks") is not None
 
 
 def kept_units(x: Tensor, seed: Tensor, threshold: int, scale: float) -> Tensor | None:

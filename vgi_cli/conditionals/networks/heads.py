@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from vgi_cli.conditionals.networks.routing import HeadLinear, gather_rows, route, scatter_rows
 from vgi_cli.conditionals.networks.trunk import GAIN, RANK, SLOPE, BlockNetwork, LowRank, Trunk
+from vgi_cli.maths.networks import Networks, Rows, suit, through
 
 SKIP_UP_TO = 64  # columns up to which heads behind a trunk have a linear map of their own; beyond: trunk.py
 DENSE_UP_TO = 1000  # multiplications a row up to which evaluating all heads costs less than sorting the rows by head
@@ -77,6 +78,8 @@ class HeadNetwork(BlockNetwork):
 
     def _own_head(self, x: Tensor, h: Tensor | None, j: Tensor, M: int, visible: bool) -> Tensor:
         """[Q, width]: for each row the one head of its block; h [Q or R, F] the trunk's output."""
+        if suit(networks := self._networks(), seen := Rows(x, h, j, hide=not visible)):
+            return through(networks, seen)
         where = route(j, self.S, x.dtype)
         rows = x.new_empty(0)
         if h is None or self.skip is not None:
@@ -87,6 +90,11 @@ class HeadNetwork(BlockNetwork):
         h = rows if h is None else scatter_rows(h, where, M if len(h) == len(x) else 1)
         h = self._layers(h, lambda layer, h, first: layer(h, where))
         return gather_rows(h if self.skip is None else h + self.skip(rows, where), where)
+
+    def _networks(self) -> Networks:
+        """The heads, one for each block."""
+        layers = [(layer.weight, layer.bias) for layer in cast(list[HeadLinear], list(self.heads))]
+        return Networks(layers, SLOPE, skip=None if self.skip is None else (self.skip.weight, self.skip.bias))
 
     def _every_head(self, x: Tensor, j: Tensor, M: int, visible: bool) -> Tensor:
         """The same for independent networks so small that evaluating them all costs less than sorting the rows."""

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vgi_cli.maths.networks import Networks, Rows, suit, through
+
 SLOPE = 0.01  # of the leaky ReLU (paper, section 4.3)
 GAIN = (2.0 / (1.0 + SLOPE**2)) ** 0.5  # Kaiming gain of that activation
 RANK = 64  # linear features of a row in many columns
@@ -76,6 +78,8 @@ class Trunk(nn.ModuleList):
         inlet = cast(nn.Linear, self[0])
         if first.shape[1] == 0:
             rows = x if visible else x[:, None].expand(-1, j.shape[1], -1).scatter(2, j[..., None], 0.0).flatten(0, 1)
+            if not self.linear and suit(networks := self._networks(), seen := Rows(rows, None, j.new_zeros(len(rows)))):
+                return through(networks, seen), first.new_empty(len(rows), 0)
             first = F.linear(rows, inlet.weight, inlet.bias)
         elif not visible:
             own = x.gather(1, j)[..., None] * inlet.weight.t()[j]  # [R, M, W]
@@ -86,6 +90,11 @@ class Trunk(nn.ModuleList):
             new = F.leaky_relu(layer(h), SLOPE, inplace=True)
             h = h + new if new.shape == h.shape else new
         return h, past
+
+    def _networks(self) -> Networks:
+        """The layers as one network that all rows take."""
+        layers = cast(list[nn.Linear], list(self))
+        return Networks([(layer.weight.t()[None], layer.bias[None, None]) for layer in layers], SLOPE, active=True)
 
 
 class BlockNetwork(nn.Module, ABC):
