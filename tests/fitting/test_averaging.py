@@ -142,6 +142,16 @@ def test_refits_are_of_the_models_in_turn_and_further_ones_are_those_of_a_larger
         pd.testing.assert_frame_equal(filled.where(frame.notna()), frame, check_dtype=False)
 
 
+def test_more_draws_of_few_refits_leave_the_first_ones(tmp_path: Path, few: None) -> None:
+    """Each is of the model and the transform that its refit has, whether the refit is used again or made anew."""
+    run, told = (fit(tmp_path / name, LINEAR, NORMAL, set={"bootstrap": b}) for name, b in (("a", 3), ("b", 6)))
+    frame = table()
+    first, more, every = run.impute(m=4), run.impute(m=6), told.impute(m=6)
+    assert [a.equals(b) for a, b in zip(more, first, strict=False)] == [True] * 4
+    assert [a.equals(b) for a, b in zip(more, every, strict=True)] == [True, True, True, False, True, True]
+    assert not any(filled.isna().any(axis=None) for filled in more) and len(more) == 6 and len(frame) == len(more[0])
+
+
 def test_the_refits_of_one_model_are_those_of_a_fit_that_averages_over_none(tmp_path: Path, few: None) -> None:
     """By weights of 1/2 and 1 the second of four refits is of the fitted model."""
     both, alone = fit(tmp_path / "both", NORMAL, FACTORS), fit(tmp_path / "alone", set={"average": "none"})

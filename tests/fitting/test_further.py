@@ -53,6 +53,20 @@ def test_each_imputation_has_a_refit_of_its_own(table: Path, val: float | None) 
     assert len({float(model.gaussians.mean.detach().sum()) for model in models}) == 5  # type: ignore[attr-defined, union-attr]
 
 
+def test_more_draws_leave_the_first_ones_of_a_run_of_few_refits(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run with fewer refits than a fit makes by default: these serve as many draws as that, further ones the rest."""
+    monkeypatch.setattr(refits, "COUNT", 5)
+    run, told = fit(set={"bootstrap": 2}), fit(out="told", set={"bootstrap": 7})
+    said: list[str] = []
+    few, more, every = run.impute(m=5), run.impute(m=7, say=said.append), told.impute(m=7)
+    assert (
+        "the draws include the uncertainty of the fit: 2 bootstrap refits by em (they are reused for the first 5 "
+        "draws), and 2 made now for the further draws"
+    ) in said
+    assert [a.equals(b) for a, b in zip(more, few, strict=False)] == [True] * 5
+    assert [a.equals(b) for a, b in zip(more, every, strict=True)] == [True, True, False, False, False, True, True]
+
+
 def test_other_rows_are_imputed_with_refits_to_the_fitted_ones(table: Path) -> None:
     fit()
     Path("new.csv").write_text("a,b,c\n0.5,,\n,1,\n")
@@ -128,3 +142,7 @@ def test_a_time_limit_ends_further_refits(table: Path) -> None:
     ) as caught:
         further.enough_refits(fitted, 5, None, Work(limit=over))
     assert caught.value.hint == "give it more time, or ask for 2 draws (--m)"
+    four = load_run(fit(out="four", set={"bootstrap": 4}).path, Silent())
+    with pytest.raises(TimeUp) as caught:
+        further.enough_refits(four, 5, None, Work(limit=over))
+    assert caught.value.hint == "give it more time, or ask for 4 draws (--m)"

@@ -104,10 +104,10 @@ def make_imputer(
     if included is not None:
         m = len(fitted.refits) if request.m is None else request.m
         if request.point is None:
-            models, trees, more = enough_refits(fitted, m, request.table, work)
+            models, trees, more, numbers = enough_refits(fitted, m, request.table, work)
         else:  # what is averaged needs no refit for each draw
-            models, trees, more = fitted.refits, fitted.trees, ""
-        maps = [fitted.recoders.get(str(one.table.transform)) for one in recipes(fitted.recipe, range(len(models)))]
+            models, trees, more, numbers = fitted.refits, fitted.trees, "", range(len(fitted.refits))
+        maps = [fitted.recoders.get(str(one.table.transform)) for one in recipes(fitted.recipe, numbers)]
         work.reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
     else:
         imputer = fitted.recipe.method.settings.get("imputer")

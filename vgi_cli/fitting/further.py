@@ -1,5 +1,5 @@
-"""Refits by EM or posterior draws beyond those of the fit, where more imputations are drawn than it made of them: one
-for each, from the table that was fitted. They are made anew each time and not kept."""
+"""Refits by EM or posterior draws beyond those of the fit, where more imputations are drawn than a fit makes of them:
+one for each, from the table that was fitted. They are made anew each time and not kept."""
 
 from __future__ import annotations
 
@@ -27,26 +27,35 @@ class _NotAtHand(Exception):
 
 
 class Refits(NamedTuple):
-    """Models to draw from, the trees of each (empty: none has any), and what to say of them beside their number."""
+    """What draws are made from, in turn.
+
+    models   the models
+    trees    of each; empty: none has any
+    words    what to say of them beside the number of those of the run
+    numbers  of each its number among the refits, by which `recipes` knows its recipe
+    """
 
     models: tuple[Model, ...]
     trees: tuple[Sequence[Tree | None], ...]
     words: str
+    numbers: Sequence[int]
 
 
 def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) -> Refits:
     """The refits for m draws, each of which is an imputation of its own.
 
-    Up to COUNT draws those of the run: where a fit made fewer, somebody or a time limit wanted it so. Beyond, further
-    ones are made by EM from the fitted table: the one that is imputed (`table`, in memory), if it is that, or the files
-    that the run names. Where it is not at hand, or the refits are not by EM, a warning says so and the refits serve
-    again. TimeUp where the limit is over before they are made.
+    The first COUNT draws are from those of the run: where a fit made fewer, somebody or a time limit wanted it so, and
+    they are used again. For each draw beyond, one more is made by EM from the fitted table: the one that is imputed
+    (`table`, in memory), if it is that, or the files that the run names. Where it is not at hand, or the refits are not
+    by EM, a warning says so and the refits serve again. So a draw is the same, however many are asked for. TimeUp where
+    the limit is over before they are made.
     """
     have = len(fitted.refits)
+    own = Refits(fitted.refits, fitted.trees, "", range(have))
     if m <= have:
-        return Refits(fitted.refits, fitted.trees, "")
+        return own
     if m <= refits.COUNT:
-        return Refits(fitted.refits, fitted.trees, f" (they are reused: {m} draws were asked for)")
+        return own._replace(words=f" (they are reused: {m} draws were asked for)")
     by = refitted_by(fitted)
     try:
         if by not in ("em", "posterior"):
@@ -57,48 +66,59 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
             f"draws {have + 1} to {m} use the {have} {_kind(by)} again: {error}; "
             f"a fit with --set bootstrap={m} has one for each"
         )
-        return Refits(fitted.refits, fitted.trees, "")
-    recipe = fitted.recipe
+        return own
+    recipe, first = fitted.recipe, max(have, refits.COUNT)
     rows = weighted(fitted.rows(found), found, recipe.table)
     apart = held_out(recipe, found.N)
     rows = rows if apart is None else rows.at(apart[0])
-    models, own = list(fitted.refits), recipes(recipe, range(m))
-    for parameters in _made(fitted, rows.table, m, work):
+    made, numbers = list[Model](), range(first, m)
+    for parameters, alone in zip(_made(fitted, rows.table, numbers, work), recipes(recipe, numbers), strict=False):
         if averaged(recipe):
-            models.append(build_model(own[len(models)], fitted.layout, parameters, fitted.run.name))
+            made.append(build_model(alone, fitted.layout, parameters, fitted.run.name))
         else:
-            models.append(copy.deepcopy(fitted.refits[0]))
-            models[-1].load_state_dict(parameters)
-    if len(models) < m:
-        raise TimeUp(
-            f"stopped while further refits were made: {work.limit.words()} was over; nothing was written",
-            f"give it more time, or ask for {refits.COUNT} draws (--m)",
-        )
-    grown = fitted.trees
-    if grown:
+            made.append(copy.deepcopy(fitted.refits[0]))
+            made[-1].load_state_dict(parameters)
+    if len(made) < len(numbers):
+        raise _time_up("refits were made", first, work)
+    grown = list[Sequence[Tree | None]]()
+    if fitted.trees:
         columns = [any(some[j] is not None for some in fitted.trees) for j in range(fitted.layout.D)]
-        more = range(have, m)
-        grown += tuple(trees.learnt_again(recipe, models[have:], rows.table, more, columns, work, fitted.recoders))
-        if len(grown) < m:
-            raise TimeUp(
-                f"stopped while further trees were learnt: {work.limit.words()} was over; nothing was written",
-                f"give it more time, or ask for {refits.COUNT} draws (--m)",
-            )
-    return Refits(tuple(models), grown, f", and {m - have} made now for the further draws")
+        grown += trees.learnt_again(recipe, made, rows.table, numbers, columns, work, fitted.recoders)
+        if len(grown) < len(numbers):
+            raise _time_up("trees were learnt", first, work)
+    again = [number % have for number in range(first)]
+    return Refits(
+        (*(fitted.refits[number] for number in again), *made),
+        (*(fitted.trees[number] for number in again), *grown) if fitted.trees else (),
+        f"{_reused(have, first)}, and {len(made)} made now for the further draws",
+        (*again, *numbers),
+    )
+
+
+def _reused(have: int, first: int) -> str:
+    return f" (they are reused for the first {first} draws)" if have < first else ""
+
+
+def _time_up(what: str, first: int, work: Work) -> TimeUp:
+    return TimeUp(
+        f"stopped while further {what}: {work.limit.words()} was over; nothing was written",
+        f"give it more time, or ask for {first} draws (--m)",
+    )
 
 
 def _kind(by: str) -> str:
     return "posterior draws" if by == "posterior" else "bootstrap refits"
 
 
-def _made(fitted: FittedTable, table: TensorTable, m: int, work: Work) -> Iterator[dict[str, Tensor]]:
-    """The parameters beyond those of the run, up to m. Posterior draws are those of one chain, which is run again."""
-    recipe, have = fitted.recipe, len(fitted.refits)
+def _made(fitted: FittedTable, table: TensorTable, numbers: range, work: Work) -> Iterator[dict[str, Tensor]]:
+    """The parameters of these numbers. Posterior draws are those of one chain, which is run again."""
+    recipe = fitted.recipe
     if refitted_by(fitted) == "posterior":
-        yield from islice(refits.posterior_draws(recipe, fitted.model, table, m, work), have, None)
+        chain = refits.posterior_draws(recipe, fitted.model, table, numbers.stop, work)
+        yield from islice(chain, numbers.start, None)
         return
     unsettled = done = 0
-    for made in refits.made_refits(recipe, fitted.model, table, range(have, m), work, fitted.recoders):
+    for made in refits.made_refits(recipe, fitted.model, table, numbers, work, fitted.recoders):
         unsettled += not made.settled
         done += 1
         yield made.parameters
