@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
@@ -145,6 +146,86 @@ def test_a_time_of_day_stays_within_the_day_and_a_date_has_no_sign() -> None:
     assert dates.spell(np.array([-400.0]), None)[0] < min(f"{m:%Y-%m-%d}" for m in MOMENTS)
     short = moment([f"{m:%d/%m/%y}" for m in MOMENTS])  # two digits of a year: what is written reads back
     assert short.spell(short.decode(short.box()), None) == ["01/01/69", "31/12/68"]
+
+
+EVENING = [f"{minutes // 60 % 24:02d}:{minutes % 60:02d}" for minutes in range(22 * 60, 26 * 60 + 5, 5)]
+"""Times from 22:00 to 02:00: half of them are after midnight."""
+
+
+def test_times_around_midnight_are_near_each_other() -> None:
+    found = moment(EVENING)
+    assert found.summary == "22:00 to 02:00" and found.clock.begins == "12:00"
+    every = table([*EVENING, "12:00", "11:59"])
+    codes = found.codes(every.column("when"))
+    assert np.array_equal(np.diff(codes[:-2]), [300.0] * (len(EVENING) - 1))
+    assert codes[-2:].tolist() == [0.0, 86_340.0]
+    assert found.spell(codes, None) == [*EVENING, "12:00", "11:59"]
+    assert np.array_equal(
+        found.decode(encode(every, infer_schema(table(EVENING))[0], seed=0).table.x[:, :1].numpy())[:-2], codes[:-2]
+    )
+    assert found.spell(found.decode(found.box()), None) == ["12:00", "11:55"]
+    assert found.spell(found.point(codes[:-2, None], "mean"), None) == ["00:00"]
+    assert any(
+        "column 'when' lie around midnight, 22:00 to 02:00: its day begins at 12:00" in one for one in lines(EVENING)
+    )
+    assert found.summary == moment(EVENING, "time").summary
+
+
+def lines(cells: list[str], **said: Any) -> list[str]:
+    return infer_schema(table(cells), **said)[1]
+
+
+@pytest.mark.parametrize(
+    ("cells", "begins"),
+    [
+        ([f"{hour:02d}:{hour * 7 % 60:02d}" for hour in range(7, 21)], ""),  # by day
+        ([f"{hour:02d}:{minute:02d}" for hour in range(24) for minute in (0, 20, 45)], ""),  # all around the clock
+        (["00:00", "08:10", "09:35", "12:20", "17:05", "18:00"], ""),  # nothing much wider than around midnight
+        (["07:55", "08:05", "08:20", "20:05", "19:30", "08:15"], ""),  # two shifts
+        (["21:15", "05:10", "04:50", "21:05", "21:40", "05:20"], "13:12"),
+        (["02:00", "06:00", "13:00", "19:00", "01:00", "22:00"], ""),
+        (["11:58 PM", "12:04 AM", "12:31 AM", "10:15 PM"], "11:23 AM"),
+        (["23:59:59.5", "00:00:00.25", "23:58:10.75"], "11:59:05.50"),
+    ],
+)
+def test_where_a_day_begins(cells: list[str], begins: str) -> None:
+    found = moment(cells)
+    assert found.clock.begins == begins
+    codes = found.codes(table(cells).column("when"))
+    assert codes.min() >= 0 and codes.max() < 86_400 and np.array_equal(found.snap(codes), codes)
+    assert any("lie around midnight" in line for line in lines(cells)) == bool(begins)
+    if not begins:
+        assert found.clock.origin == 0
+
+
+def test_limits_around_midnight_and_a_schema_that_counts_from_midnight() -> None:
+    schema = infer_schema(table(EVENING), bounds={"when": "21:00..03:00"})[0]
+    found = schema.columns[0]
+    assert isinstance(found, Moment) and found.spell(found.decode(found.box()), None) == ["21:00", "03:00"]
+    assert Schema.from_json(schema.to_json()) == schema
+    with pytest.raises(UsageError, match="03:00 is not before 21:00, where the day begins at 12:00"):
+        infer_schema(table(EVENING), bounds={"when": "03:00..21:00"})
+    document = json.loads(schema.to_json())
+    document["columns"][0]["clock"]["origin"] = 0  # as it was written before
+    old = Schema.from_json(json.dumps(document)).columns[0]
+    assert isinstance(old, Moment)
+    codes = old.codes(table(EVENING).column("when"))
+    assert codes.max() == 86_100 and codes.min() == 0 and old.spell(codes, None) == EVENING
+
+
+@pytest.mark.parametrize("kind", [pa.time32("s"), pa.time64("ns")])
+def test_typed_times_around_midnight(kind: pa.DataType) -> None:
+    every = [time(int(text[:2]), int(text[3:])) for text in EVENING]
+    rows = from_frame(pa.table({"when": pa.array([None, *every], kind), "y": np.arange(len(every) + 1) / 2}))
+    schema = infer_schema(rows)[0]
+    found = schema.columns[0]
+    assert isinstance(found, Moment) and found.clock.begins == "12:00:00"
+    codes = found.codes(rows.column("when"))[1:]
+    assert np.array_equal(np.diff(codes), [300.0] * (len(every) - 1))
+    filled = to_frames(rows, schema, np.array([[[43_200.0 + 600, 0.0]] + [[0.0, 0.0]] * len(every)]), True, say=print)[
+        0
+    ]
+    assert filled.column("when").to_pylist() == [time(0, 10), *every]
 
 
 def notes(cells: list[str]) -> list[str]:

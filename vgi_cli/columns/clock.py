@@ -3,8 +3,9 @@
 A moment is a whole number of *ticks* (days, seconds, or parts of a second; of dates without a day months, quarters or
 weeks) since 1970-01-01, since midnight, or of a duration; with an offset or a time zone it is the instant, in UTC. Its
 *value*, which is modelled, is the number of days (of dates; or months, quarters, weeks) or of seconds (of all others)
-since the first observed one; times of day and durations count from zero. It is a float64 number: microseconds are exact
-over some thirty years.
+since the first observed one; durations count from zero, and times of day from midnight, or, where a column's times lie
+around midnight, from the middle of the hours without any (`_daybreak`): 23:55 is near 00:05 then. It is a float64
+number: microseconds are exact over some thirty years.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ DECIMALS: Mapping[Tick, int] = {**dict.fromkeys(PERIODS, 0), "D": 0, "s": 0, "ms
 DAY = 86_400
 STEPS = (DAY, 3600, 60)
 """Seconds, of which a column may hold multiples only."""
+EMPTY, WIDER, CHANCE = 10_800, 1.5, 0.05
+"""Where the day of a column of times begins elsewhere than at midnight: seconds without any of them at least, how many
+times as many as around midnight at least, and how likely at most so many are where times lie all around the clock."""
 
 _FIELDS: Mapping[str, str] = {
     "Y": "[0-9]{4}",
@@ -304,7 +308,7 @@ class Clock:
 
     what    date, datetime, time or duration
     unit    its tick: Q, M, W, D, s, ms, us or ns
-    origin  the tick that counts as 0
+    origin  the tick that counts as 0; of times of day the one at which the day begins
     step    ticks, of which all observed moments are multiples: days, hours, minutes, or the digits of a fraction
     format  of its cells, or several of them (`formats_in`); of a typed column, how they are shown as text
     digits  of the fraction of a second
@@ -347,23 +351,37 @@ class Clock:
         """What a value counts."""
         return PERIODS.get(self.unit, "day") if self.what == "date" else "second"
 
+    @property
+    def begins(self) -> str:
+        """When the day of times of day begins, as the column writes it; empty where that is midnight, and of others."""
+        return self.spell(np.zeros(1))[0] if self.what == "time" and self.origin else ""
+
     def values(self, ticks: Ints) -> Floats:
         """Values of ticks."""
-        return np.asarray((ticks - self.origin) / self.per, np.float64)
+        return np.asarray(self.since(ticks, self.origin, self.unit) / self.per, np.float64)
+
+    def since(self, ticks: Ints, origin: int | Ints, unit: Tick) -> Ints:
+        """Ticks of a unit from the origin on, which is in that unit too; of times of day within a day."""
+        apart = np.asarray(ticks - origin)
+        return np.asarray(apart % (DAY * 10 ** DECIMALS[unit])) if self.what == "time" else apart
 
     def ticks(self, values: Floats) -> Ints:
-        """The nearest ticks of values; apart from the origin, so that large numbers lose nothing."""
+        """The nearest ticks of values."""
+        ticks = self._apart(values) + self.origin
+        return np.asarray(ticks % (DAY * self.per)) if self.what == "time" else ticks
+
+    def _apart(self, values: Floats) -> Ints:
+        """The same from the origin on; apart from it, so that large numbers lose nothing."""
         whole = np.floor(values)
         parts = np.rint((values - whole) * self.per)
-        return np.asarray(whole.astype(np.int64) * self.per + parts.astype(np.int64) + self.origin)
+        return np.asarray(whole.astype(np.int64) * self.per + parts.astype(np.int64))
 
     def snap(self, values: Floats) -> Floats:
         """The nearest values of moments that the column can hold."""
-        ticks = self.ticks(values)
         if self.daily:
-            return self.values(self._midnight(ticks))
-        steps = np.rint((ticks - self.origin) / self.step).astype(np.int64)
-        return self.values(steps * self.step + self.origin)
+            return self.values(self._midnight(self.ticks(values)))
+        steps = np.rint(self._apart(values) / self.step).astype(np.int64)
+        return np.asarray(steps * self.step / self.per, np.float64)
 
     def _midnight(self, ticks: Ints) -> Ints:
         """The nearest ticks at which days begin."""
@@ -555,11 +573,12 @@ def typed_clock(moments: Moments, ticks: Ints) -> Clock:
         "time": "%H:%M:%S.%f",
         "duration": LONG if moments.unit == "ns" else PYTHON,
     }[moments.what]
+    step = step_of(ticks, unit)
     clock = Clock(
         moments.what,
         unit,
-        _origin(moments.what, ticks),
-        step_of(ticks, unit),
+        _origin(moments.what, ticks, unit, step),
+        step,
         format,
         digits=shown,
         ragged=True,
@@ -592,7 +611,7 @@ def text_clock(what: What, format: str, reading: Reading, observed: Bools) -> Cl
             if field in fields and any(len(part) == 1 for part in fields[field][observed].tolist()):
                 first = first.replace(f"%{field}", f"%-{field}")
         format = "|".join([first, *more])
-    origin = _origin(what, ticks)
+    origin = _origin(what, ticks, reading.unit, step)
     months = _case(fields.get("b", fields.get("B")), observed, "title")
     halves = _case(fields.get("p"), observed, "upper")
     names = months_of(reading, observed) or ""
@@ -623,8 +642,25 @@ def _in_case(word: str, case: Case) -> str:
     return word.upper() if case == "upper" else word.lower() if case == "lower" else word
 
 
-def _origin(what: What, ticks: Ints) -> int:
-    return int(ticks.min()) if what in ("date", "datetime") and len(ticks) else 0
+def _origin(what: What, ticks: Ints, unit: Tick, step: int) -> int:
+    """The tick that counts as 0, of a column of these [n], which are multiples of a step."""
+    if what == "duration" or not len(ticks):
+        return 0
+    return _daybreak(ticks, 10 ** DECIMALS[unit], step) if what == "time" else int(ticks.min())
+
+
+def _daybreak(ticks: Ints, per: int, step: int) -> int:
+    """The tick at which the day of some times [n] begins, `per` ticks a second: midnight, or the middle of the widest
+    part of the day without any, where that is clearly wider than what is empty around midnight."""
+    times, n = np.unique(ticks), len(ticks)
+    around = int(times[0] + DAY * per - times[-1])
+    between = np.diff(times)
+    if not len(between) or between.max() < max(EMPTY * per, WIDER * around):
+        return 0
+    widest = int(between.argmax())
+    if n * (1 - between[widest] / (DAY * per)) ** (n - 1) > CHANCE:
+        return 0
+    return int(times[widest] + between[widest] // 2 // step * step)
 
 
 def _duration_format(fields: Mapping[str, npt.NDArray[np.object_]], observed: Bools) -> str:

@@ -94,7 +94,7 @@ _READ = ("date", "datetime", "time")
 class Moment(ModelledColumn):
     """A column of dates, datetimes, times of day or durations: of kind `date`, `datetime`, `time` or `duration`. The
     code of a cell is its value: days (of dates; or months, quarters, weeks) or seconds since the first observed moment,
-    since midnight, or of the duration.
+    since the day begins (times of day: at midnight, or in the hours without any), or of the duration.
 
     clock   how its cells are read, counted and spelled
     number  its values, as a column of numbers
@@ -318,7 +318,7 @@ def _between(ticks: Ints, unit: Tick, clock: Clock) -> Floats:
         return clock.values(to_unit(ticks, unit, clock.unit))
     finer = unit if list(DECIMALS).index(unit) > list(DECIMALS).index(clock.unit) else clock.unit
     here, origin = to_unit(ticks, unit, finer), to_unit(np.array(clock.origin), clock.unit, finer)
-    return np.asarray((here - origin) / 10 ** DECIMALS[finer], np.float64)
+    return np.asarray(clock.since(here, origin, finer) / 10 ** DECIMALS[finer], np.float64)
 
 
 def _limits(cells: Cells, clock: Clock, values: Floats, asked: Asked, held: tuple[float, float] | None) -> Asked | None:
@@ -347,7 +347,9 @@ def _limits(cells: Cells, clock: Clock, values: Floats, asked: Asked, held: tupl
         sides.append(side)
     first, last = sides
     if first is not None and last is not None and first >= last:
-        raise UsageError(f"{where}: {asked.moments[0]} is not before {asked.moments[1]}", "give the lower limit first")
+        day = f", where the day begins at {clock.begins}" if clock.begins else ""
+        message = f"{where}: {asked.moments[0]} is not before {asked.moments[1]}{day}"
+        raise UsageError(message, "give the lower limit first")
     return asked._replace(low=first, high=last, moments=None)
 
 
@@ -589,13 +591,26 @@ def duration_note(column: Moment, cells: Cells) -> str | None:
     """One line on a column of times of day that may be durations (`5:40`, of minutes and seconds): hours of one digit,
     all before noon, and most of them no full five minutes, as times that people write are."""
     clock = column.clock
-    if clock.what != "time" or "%-H" not in clock.format or not cells.textual or column.number.high >= NOON:
+    if clock.what != "time" or "%-H" not in clock.format or not cells.textual:
+        return None
+    if clock.begins or column.number.high >= NOON:
         return None
     seconds = column.codes(cells)[~cells.missing]
     if len(seconds) < FEWEST_TIMES or (seconds % 300 == 0).mean() >= 0.5:
         return None
     what = f"column '{column.name}' is taken for times of day, such as {first_cell(cells, ~cells.missing)}"
     return f"{what}: `{kind_flag(column.name, 'duration')}` if it holds durations"
+
+
+def midnight_note(column: Moment) -> str | None:
+    """One line on a column of times of day around midnight, which are counted from another hour on."""
+    begins = column.clock.begins
+    if not begins:
+        return None
+    return (
+        f"the times of column '{column.name}' lie around midnight, {column.summary}: its day begins at {begins}, so "
+        "that times before and after midnight are near"
+    )
 
 
 def several_note(column: Moment) -> str | None:

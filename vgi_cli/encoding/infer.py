@@ -11,7 +11,7 @@ import numpy as np
 from vgi_cli.columns.base import Carried, Column, Empty, Encoding, Request, Role, Transform
 from vgi_cli.columns.bounds import asked_for
 from vgi_cli.columns.categorical import Categorical
-from vgi_cli.columns.datetime import Moment, century_note, duration_note, several_note
+from vgi_cli.columns.datetime import Moment, century_note, duration_note, midnight_note, several_note
 from vgi_cli.columns.lattice import lying_on
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
@@ -342,6 +342,7 @@ def _notes(table: Table, schema: Schema, some: bool, said: Collection[str]) -> l
     moments = [c for c in schema.encoded if isinstance(c, Moment)]
     notes += capped([note for column in moments if (note := several_note(column)) is not None])
     notes += capped([note for column in moments if (note := century_note(column)) is not None])
+    notes += capped([note for column in moments if (note := midnight_note(column)) is not None])
     clocks = [duration_note(c, table.column(c.name)) for c in moments if c.name not in said]
     notes += capped([note for note in clocks if note is not None])
     pooled = [c for c in schema.encoded if isinstance(c, Categorical) and c.pooled]
