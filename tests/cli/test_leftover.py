@@ -43,7 +43,8 @@ def test_strict_refuses_before_anything_is_written(vgi: Vgi, fitted: str) -> Non
         done = vgi("impute", "--checkpoint", "run", "--strict", *more)
         assert (done.code, done.out) == (1, "")
         assert done.error == f"data.csv: {STAY.replace('will', 'would')}"
-        assert done.hint == "nothing was written; leave out --strict to fill the others, or drop these columns"
+        hint = "leave out --strict (strict=True in Python) to fill the others, or drop these columns"
+        assert done.hint == f"nothing was written; {hint}"
     assert sorted(Path().rglob("*")) == before
 
 

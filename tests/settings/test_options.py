@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,8 +66,44 @@ def test_help_of_the_python_functions_shows_every_keyword(name: str) -> None:
         parameters = inspect.signature(function).parameters
         shown = {key: p.default for key, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
         assert shown == {key: field.default for key, field in options.fields_of(table).items()}
-        with pytest.raises(TypeError, match=f"^{name}\\(\\) got an unexpected keyword argument 'fail_if'$"):
+        unknown = f"{name}() got an unexpected keyword argument 'fail_if': `--fail-if` is of the command line alone"
+        with pytest.raises(TypeError, match=f"^{re.escape(unknown)}$"):
             function(*["run"] * (len(parameters) - len(shown)), fail_if=["loglik < 0"])
+
+
+@pytest.mark.parametrize(
+    ("name", "keyword", "instead"),
+    [
+        ("fit", "column", "`--column` is columns=… in Python"),
+        ("fit", "block", "`--block` is blocks=… in Python"),
+        ("fit", "plugin", "`--plugin` is plugins=… in Python"),
+        ("fit", "dry_run", "`--dry-run` is of the command line alone"),
+        ("check", "no_trial", "`--no-trial` is trial=False in Python"),
+        ("impute", "no_original", "`--no-original` is original=False in Python"),
+        ("impute", "quiet", "`--quiet` is of the command line alone"),
+        ("fit", "epoch", "did you mean 'epochs'?"),
+    ],
+)
+def test_a_keyword_that_a_function_does_not_have_says_what_it_would_be(name: str, keyword: str, instead: str) -> None:
+    message = f"{name}() got an unexpected keyword argument '{keyword}': {instead}"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        getattr(vgi_cli, name)("run", **{keyword: True})
+
+
+def test_the_page_names_the_flags_that_python_calls_otherwise() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+    functions = ("fit", "finetune", "impute", "evaluate", "check", "hide", "score", "sample", "report")
+    other = {
+        f"`{field.flags[-1]}`"
+        for name in functions
+        for field in options.fields_of(*COMMANDS[name].tables).values()
+        if field.flags and field.flags[-1] != f"--{field.name.replace('_', '-')}"
+    }
+    assert "`--columns`" in other and all(flag in page for flag in other)
+    alone = {name for table in options.ON_CONSOLE for name in table.__annotations__} - set(
+        options.ConsoleOptions.__annotations__
+    )
+    assert all(f"`--{name.replace('_', '-')}`" in page for name in alone)
 
 
 def test_values_that_are_typed_and_values_of_python_are_the_same() -> None:

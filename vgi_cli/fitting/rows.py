@@ -234,7 +234,7 @@ def survey(
         raise HolesLeft(
             f"{source.origin.label}: {every.left} hole{'s' * (not one)} would stay, in columns that are not modelled: "
             f"{every.where()}",
-            "nothing was written; leave out --strict to fill the others, or drop these columns",
+            "nothing was written; leave out --strict (strict=True in Python) to fill the others, or drop these columns",
         )
     tell(notes + every.notes(), reporter)
     return Survey(styles, checking.incomplete, every) if part is None else Survey(styles, incomplete, holes)

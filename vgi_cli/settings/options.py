@@ -19,7 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
-from vgi_cli.errors import UsageError
+from vgi_cli.errors import UsageError, nearest
 from vgi_cli.fast import SWITCH
 from vgi_cli.reporting import Progress
 
@@ -777,6 +777,17 @@ class EvaluateConsoleOptions(TypedDict, total=False):
     ]
 
 
+ON_CONSOLE = (
+    ConsoleOptions,
+    FitConsoleOptions,
+    CheckConsoleOptions,
+    ImputeConsoleOptions,
+    ReportConsoleOptions,
+    EvaluateConsoleOptions,
+)
+"""Options that no function has."""
+
+
 class DoctorOptions(TypedDict, total=False):
     """Of `vgi doctor`."""
 
@@ -888,13 +899,26 @@ def read_typed(fields: Mapping[str, Field], typed: Mapping[str, Any]) -> Said:
 
 
 def read_given(function: str, fields: Mapping[str, Field], given: Mapping[str, Any]) -> Said:
-    """The options of a Python function by its keywords. TypeError for one that it does not have."""
+    """The options of a Python function by its keywords. TypeError for one that it does not have, which says what it
+    would be."""
     for name in given:
         if name not in fields:
-            raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
+            raise TypeError(f"{function}() got an unexpected keyword argument '{name}': {_instead(name, fields)}")
     values = {name: given.get(name, field.default) for name, field in fields.items()}
     accepted = {name: value if value is None else fields[name].accept(plain(value)) for name, value in values.items()}
     return Said(fields, accepted, False)
+
+
+def _instead(name: str, fields: Mapping[str, Field]) -> str:
+    """What somebody may have meant by a keyword that a function does not have: a flag that has another name here or
+    none, or another keyword."""
+    flag = f"--{name.replace('_', '-')}"
+    named = next((field for field in fields.values() if flag in field.flags), None)
+    if named is not None:
+        return f"`{flag}` is {named.name}={'False' if named.default is True else '…'} in Python"
+    if any(name in table.__annotations__ for table in ON_CONSOLE):
+        return f"`{flag}` is of the command line alone"
+    return nearest(name, fields)
 
 
 def plain(value: Any) -> Any:
