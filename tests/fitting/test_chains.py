@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import vgi_cli
-from vgi_cli.fitting import chains, job
+from vgi_cli.fitting import carry_out, chains, job
 from vgi_cli.machine.work import TimeLimit
 from vgi_cli.samplers import together
 
@@ -77,18 +77,29 @@ def test_a_fit_says_where_it_could_be_faster_on_a_gpu(tmp_path: Path, monkeypatc
     assert "no kernels on cpu" in said
 
 
-def test_a_time_limit_that_is_over_ends_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("method", ["vgi", "vbgi"])
+@pytest.mark.parametrize("before", [False, True])
+def test_a_time_limit_that_is_over_ends_the_measurement(
+    tmp_path: Path, method: str, before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is over before it begins, or within; a line says so, and the manifest."""
     monkeypatch.setattr(chains, "FEWEST_STEPS", 1)
-    whole = together.Together.tensors
+    owner, name = (carry_out, "fitted_of") if before else (together.Together, "tensors")
+    whole = getattr(owner, name)
 
-    def late(self: together.Together, *inputs: Any) -> Any:
+    def late(*inputs: Any) -> Any:
         monkeypatch.setattr(TimeLimit, "over", lambda _: True)
-        return whole(self, *inputs)
+        return whole(*inputs)
 
-    monkeypatch.setattr(together.Together, "tensors", late)
-    run = vgi_cli.fit(table(tmp_path), model="flow", set=SMALL, epochs=1, threads=1, out=tmp_path / "run")
+    monkeypatch.setattr(owner, name, late)
+    said: list[str] = []
+    options = {"model": "flow", "method": method, "set": SMALL, "epochs": 1, "threads": 1, "time_limit": 600}
+    run = vgi_cli.fit(table(tmp_path), out=tmp_path / "run", say=said.append, **options)  # type: ignore[arg-type]
     assert run.manifest["status"] == "finished"
     assert "chains.safetensors" not in run.manifest["files"]
+    assert run.manifest["time_limit"] == {"seconds": 600.0, "ended_early": ["measuring imputing chains"]}
+    line = "the time limit left no time to measure how long imputing chains have to run: the commands that run them do"
+    assert said.count(line) == 1
 
 
 def test_other_methods_keep_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

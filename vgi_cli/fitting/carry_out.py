@@ -202,7 +202,7 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive, again: Agai
     _tell(run, job, recipe, outcome, drive, model)
     fitted = fitted_of(run, recipe, layout)
     measured = {CHAINS: measured_chains(fitted, job.train, outcome.steps, work)} if job.chains else {}
-    run.save(measured, {"status": "finished"})
+    run.save(measured, {"status": "finished", "time_limit": _limited(job)})
     return fitted
 
 
@@ -227,8 +227,7 @@ def _refitted(
 
 def _entries(run: RunStore, job: Job, recipe: Recipe, outcome: Outcome, refits: Refitted, made: int) -> dict[str, Any]:
     """The last values of the manifest; `made`: how many refits there are."""
-    limit = job.work.limit
-    entries: dict[str, Any] = {
+    return {
         "stopped_by": outcome.stopped_by,
         "bootstrap": made,
         "bootstrap_by": refits.by,
@@ -236,10 +235,15 @@ def _entries(run: RunStore, job: Job, recipe: Recipe, outcome: Outcome, refits: 
         "bootstrap_work": refits.work,
         "plugins": recipe.plugins,
         "timings": {"training_seconds": run.manifest["progress"]["seconds"], "command_seconds": job.work.seconds},
+        "time_limit": _limited(job),
     }
+
+
+def _limited(job: Job) -> dict[str, Any]:
+    """What the manifest says of the time limit; empty without one."""
+    limit = job.work.limit
     planned = {} if job.planned is None else {"epochs_without": job.planned}
-    entries["time_limit"] = {**(limit.record() or {}), **planned} if limit else {}
-    return entries
+    return {**(limit.record() or {}), **planned} if limit else {}
 
 
 def _tell(run: RunStore, job: Job, recipe: Recipe, outcome: Outcome, drive: Drive, model: Model) -> None:

@@ -13,6 +13,7 @@ from vgi_cli.fitting.rows import Rows
 from vgi_cli.machine.work import OutOfTime, Work
 from vgi_cli.methods.base import Parts
 from vgi_cli.registry import names as registry
+from vgi_cli.reporting import PACING
 from vgi_cli.samplers.base import Box, SamplerInput
 from vgi_cli.samplers.metropolis import joined
 from vgi_cli.samplers.starts import in_order
@@ -23,9 +24,9 @@ FEWEST_STEPS = 200
 
 def measured_chains(fitted: Fitted, train: Rows, steps: int, work: Work) -> dict[str, Tensor]:
     """The tensors of `Together`, for the holes of the fitted rows and the limits of their fills; empty where `auto`
-    takes another sampler, after few steps, and where the time is over."""
+    takes another sampler, after few steps, and where the time is over, which a line and `work.limit.cut` say."""
     q = fitted.conditionals
-    if q is None or steps < FEWEST_STEPS or work.limit.over():
+    if q is None or steps < FEWEST_STEPS:
         return {}
     recipe = fitted.recipe
     levels = bool(fitted.layout.discrete)
@@ -34,6 +35,8 @@ def measured_chains(fitted: Fitted, train: Rows, steps: int, work: Work) -> dict
     holes = q.blocks(train.table.missing).sum(1)
     if not bool(holes.any()):
         return {}
+    if work.limit.over():
+        return _unmeasured(work)
     imputers, together = joined(SamplerInput((fitted.model,), fitted.layout, q, fitted.held))
 
     def watch(share: float) -> None:
@@ -44,7 +47,15 @@ def measured_chains(fitted: Fitted, train: Rows, steps: int, work: Work) -> dict
     try:
         return together.tensors(_limits(train, next(fitted.model.parameters()).dtype), holes[holes > 0])
     except OutOfTime:
-        return {}
+        return _unmeasured(work)
+
+
+def _unmeasured(work: Work) -> dict[str, Tensor]:
+    work.limit.cut.append(PACING)
+    work.reporter.say(
+        "the time limit left no time to measure how long imputing chains have to run: the commands that run them do"
+    )
+    return {}
 
 
 def _limits(train: Rows, dtype: torch.dtype) -> Box:
