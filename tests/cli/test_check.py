@@ -205,3 +205,21 @@ def test_ten_thousand_rows_take_about_two_seconds(vgi: Vgi, tmp_path: Path) -> N
     values = found(vgi, "t.csv")
     assert time.process_time() - before < 3.0
     assert values["mcar"]["df"] > 0
+
+
+def test_limits_of_fills_are_taken_as_fit_takes_them(vgi: Vgi, table: Path) -> None:
+    """They stand in the recipe and the flags that fix the kinds, and what no column holds is refused."""
+    limits = ("--bounds", "a=-9:9", "--unbounded", "c")
+    done = vgi("check", "t.csv", "--id", "key", "--no-trial", *limits)
+    assert done.code == 0, done.err
+    dry = vgi("fit", "t.csv", "--id", "key", "--dry-run", *limits)
+    flags = "# --id key --column a=numeric"
+    (own, other) = ([line for line in text.splitlines() if line.startswith(flags)] for text in (done.out, dry.out))
+    assert own == other and own[0].endswith("--bounds a=-9:9 --unbounded c")
+    values = found(vgi, "t.csv", "--id", "key", *limits)
+    assert values["recipe"]["table"]["bounds"] == {"a": "-9:9"} and values["recipe"]["table"]["unbounded"] == ["c"]
+    assert (
+        vgi_cli.check(table, id="key", trial=False, bounds={"a": "-9:9"}, unbounded="c")["recipe"] == values["recipe"]
+    )
+    refused = vgi("check", "t.csv", "--no-trial", "--bounds", "a=5:9")
+    assert refused.code == 2 and "--bounds a=5:9, but column 'a' holds" in refused.err

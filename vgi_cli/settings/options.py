@@ -335,6 +335,20 @@ _KIND = Option(
 Kinds = Annotated[Mapping[str, str] | None, _KIND]
 KindsOfTrial = Annotated[Mapping[str, str] | None, replace(_KIND, accept=_kinds_of_trial)]
 """Where `columns` may be meant for `only`."""
+Bounds = Annotated[
+    Mapping[str, str] | None,
+    Option(
+        "Limits of a column's fills (repeatable): LOW:HIGH, LOW:, :HIGH, observed or none; LOW..HIGH of dates or "
+        "times; all=… for each column. Default: its natural limits.",
+        "COL=LIMITS",
+        "table.bounds",
+        parse=_bounds,
+        example={"age": "0:120"},
+    ),
+]
+Unbounded = Annotated[
+    Sequence[str], Option("The same as --bounds COL=none (repeatable), or all.", "COL", "table.unbounded")
+]
 Samples = Annotated[int | None, Option("Draws of the latents a row, for models with latents (3000).", "N")]
 _REFIT = "Epochs for which an autoencoder's encoder is fine-tuned to DATA (as long as it helps); 0: none."
 RefitEpochs = Annotated[int | None, Option(_REFIT, "N")]
@@ -466,21 +480,8 @@ class FitOptions(CommonOptions, total=False):
     carry_others: Annotated[
         bool, Option("Carry the columns that the model cannot take (fa takes numbers only).", key="table.carry_others")
     ]
-    bounds: Annotated[
-        Mapping[str, str] | None,
-        Option(
-            "Limits of a column's fills (repeatable): LOW:HIGH, LOW:, :HIGH, observed or none; LOW..HIGH of dates or "
-            "times; all=… for each column. Default: its natural limits.",
-            "COL=LIMITS",
-            "table.bounds",
-            parse=_bounds,
-            example={"age": "0:120"},
-        ),
-    ]
-    unbounded: Annotated[
-        Sequence[str],
-        Option("The same as --bounds COL=none (repeatable), or all.", "COL", "table.unbounded"),
-    ]
+    bounds: Bounds
+    unbounded: Unbounded
     blocks: Annotated[
         Sequence[Sequence[str]] | str,
         Option(
@@ -564,6 +565,8 @@ class CheckOptions(TypedDict, total=False):
     exclude: Exclude
     columns: Kinds
     weight: Weight
+    bounds: Bounds
+    unbounded: Unbounded
     recipe: RecipeFile
     mask: Mask
     na_values: NaValues
