@@ -128,6 +128,35 @@ def test_numbers_of_several_units_have_that_reason(tmp_path: Path, units: tuple[
     ]
 
 
+@pytest.mark.parametrize(
+    ("forms", "what"),
+    [
+        (("€{}", "{} €"), "in several ways ('€0', '1 €'): write all of them in one"),
+        (("{} EUR", "{} €"), "in several ways ('0 EUR', '1 €'): write all of them in one"),
+        (("{} kg", "{} lb"), "with different units ('0 kg', '1 lb'): write them in one, or in a column each"),
+        (
+            ("{} €", "€{}", "{} EUR", "${}"),
+            "with different units ('0 €', '$3'): write them in one, or in a column each",
+        ),
+        (
+            ("{} EUR", "{} USD", "{} GBP", "{} CHF"),
+            "with different units ('0 EUR', '1 USD', '2 GBP', '3 CHF'): write them in one, or in a column each",
+        ),
+        (("{}A", "{}B"), None),  # classes
+        (("{}th", "{}st", "{}nd", "{}rd"), None),
+        (("{} kg", "s{}"), None),
+    ],
+)
+def test_numbers_in_several_notations_are_no_levels(tmp_path: Path, forms: tuple[str, ...], what: str | None) -> None:
+    """As many cells in each: no notation has nearly all of them."""
+    cells = [forms[i % len(forms)].format(i) for i in range(N)]
+    (line,) = [line for line in notes(table(tmp_path, x=cells)) if line.startswith("column 'x'")]
+    if what is None:
+        assert "levels" in line and "numbers are written" not in line
+    else:
+        assert line == f"column 'x' is carried as text, not modelled: its numbers are written {what}"
+
+
 def test_only_lines_that_say_and_propose_the_same_are_folded() -> None:
     def line(name: str, token: str) -> tuple[str, str]:
         return name, f"column '{name}' holds '3,5' in row {len(name)}: `--na-values {name}={token}`"

@@ -14,7 +14,7 @@ import numpy as np
 from vgi_cli.columns.base import Carried, Cells, Column
 from vgi_cli.columns.datetime import doubt
 from vgi_cli.columns.levelled import MOST, MOST_NAMED, PER_NAMED, Levelled, few, sentences
-from vgi_cli.columns.notation import BLANKS, SHAPE, pairs
+from vgi_cli.columns.notation import BLANKS, MONEY, SHAPE, pairs, quantities
 from vgi_cli.columns.number import Number, notations_in
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.wording import (
@@ -43,6 +43,8 @@ WRITTEN_SHARE = 0.9
 """From this share of cells that a person would read as numbers on, so is a column without plain ones."""
 UNIT = re.compile(r"[+-]?\d[\d.,_' ]*?\s?([^\W\d_]{1,6}(?:[/²³][^\W\d_]{0,4})?)")
 """A number and its unit: `180 cm`, `5km/h`."""
+SAME = {"€": "eur", "£": "gbp", "₹": "inr", "rs": "inr", "rs.": "inr", "us$": "usd", "₽": "rub", "kr.": "kr"}
+"""Signs of currencies, and their codes, in small letters."""
 LOOKED_AT = 1000
 """Cells of a text column that are looked at for numbers that are written otherwise."""
 FEWEST_POINTS, GROUP = 10, 1000.0
@@ -122,10 +124,8 @@ def _text(cells: Cells, alone: bool) -> str | None:
     if (line := _nearly(cells, carried, nothing)) is not None:
         return line
     if looks_written(cells, units=alone):
-        if len(units := _units(cells, wrong & ~nothing)) > 1:
-            shown = ", ".join(f"'{text}'" for text in units[:SHOWN])
-            what = f"its numbers are written with different units ({shown})"
-            return f"{carried}: {what}: write them in one, or in a column each"
+        if (what := _mixed(cells, wrong & ~nothing)) is not None:
+            return f"{carried}: {what}"
         comma = "`--decimal ,` where the comma is the decimal mark; " if _commas(cells) else ""
         what = f"{first_cell(cells, wrong & ~nothing)} is no plain number ({comma}{plain_number(cells.decimal)})"
         if not comma and (way := _code(cells, observed & ~nothing)):
@@ -135,20 +135,40 @@ def _text(cells: Cells, alone: bool) -> str | None:
         return f"{carried}: {what}{which}"
     if alone and (wrong & ~nothing).any() and all(map(LIMIT.fullmatch, different(cells, wrong & ~nothing))):
         return f"{carried}: {example(cells, wrong & ~nothing)}: {number_hint(cells, wrong)}"
+    if alone and _measured(different(cells, wrong & ~nothing)) and (what := _mixed(cells, wrong & ~nothing)):
+        return f"{carried}: {what}"
     if alone and pairs(different(cells, observed & ~nothing)):
         what = f"its cells hold two numbers, {first_cell(cells, observed & ~nothing)}"
         return f"{carried}: {what}: write them into two columns, if they are quantities"
     return _many(cells) if alone else None
 
 
-def _units(cells: Cells, which: Bools) -> list[str]:
-    """A cell for each unit or currency with which some cells [N] are written, where all of them are numbers so."""
-    found: dict[str, str] = {}
+def _measured(texts: Sequence[str]) -> bool:
+    """Whether texts that are numbers with something around them are quantities, not names."""
+    shapes = [SHAPE.fullmatch(text) for text in texts]
+    money = all(shape is not None and (shape["prefix"] or shape["suffix"] or "").strip() in MONEY for shape in shapes)
+    return money or quantities(texts)
+
+
+def _mixed(cells: Cells, which: Bools) -> str | None:
+    """What to do about some cells [N] that are all numbers, and written with several units or currencies, or with one
+    in several ways (before some and behind others, `€` and `EUR`); None where they are not."""
+    units: dict[str, str] = {}
+    ways: dict[tuple[bool, str], str] = {}
     for text in different(cells, which):
         if (shape := SHAPE.fullmatch(text)) is None:
-            return []
-        found.setdefault((shape["prefix"] or shape["suffix"] or "").strip().casefold(), text)
-    return [text for unit, text in found.items() if unit]
+            return None
+        unit = (shape["prefix"] or shape["suffix"] or "").strip().casefold()
+        if unit:
+            units.setdefault(SAME.get(unit, unit), text)
+            ways.setdefault((shape["prefix"] is None, unit), text)
+    if len(units) > 1:
+        shown = ", ".join(f"'{text}'" for text in list(units.values())[:SHOWN])
+        return f"its numbers are written with different units ({shown}): write them in one, or in a column each"
+    if len(ways) > 1:
+        shown = ", ".join(f"'{text}'" for text in list(ways.values())[:SHOWN])
+        return f"its numbers are written in several ways ({shown}): write all of them in one"
+    return None
 
 
 def _nearly(cells: Cells, carried: str, nothing: Bools) -> str | None:
