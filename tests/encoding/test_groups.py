@@ -107,6 +107,15 @@ def test_numbers_that_work_like_names_are_said(groups: int, rows: int) -> None:
     assert not said_of(table(nummer=1001 + group, x=x, y=x[::-1].copy()))
 
 
+def test_codes_that_name_groups_have_one_advice() -> None:
+    """A line that tells to carry a postcode, and one that tells to take it for categories, stood side by side."""
+    group, y = clinics(60, 8, 0.5)
+    lines = [line for line in infer_schema(table(postcode=10_115 + 7 * group, y=y))[1] if "postcode" in line]
+    assert len(lines) == 1 and "its numbers work like names" in lines[0]
+    apart = infer_schema(table(postcode=10_115 + 7 * group, y=np.random.default_rng(0).normal(size=480)))[1]
+    assert any("'postcode' has the name of a code" in line and "postcode=carry" in line for line in apart)
+
+
 def test_less_evidence_is_enough_of_groups_whose_rows_follow_each_other() -> None:
     group, y = clinics(40, 5, 0.2, seed=8)  # p = 0.009
     mixed = np.random.default_rng(0).permutation(len(y))

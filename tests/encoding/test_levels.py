@@ -142,3 +142,12 @@ def test_scales_are_suggested() -> None:
     assert not any("scale" in note for note in inferred([1, 2, 3, 4, 5] * 8, kinds={"x": "integer"})[1])
     assert not any("scale" in note for note in inferred(list(range(40)))[1])
     assert not any("scale" in note for note in inferred([0, 1] * 8)[1])
+
+
+def test_counts_of_something_rare_are_no_scale() -> None:
+    """Mostly 0, and the larger the fewer; answers that are spread otherwise are a scale."""
+    species = np.repeat([0, 1, 2, 3, 4, 6], [110, 35, 15, 6, 2, 3]).tolist()
+    assert not any("scale" in note for note in inferred(species)[1])
+    for counts in ([30, 40, 50, 30, 20], [60, 5, 20, 5, 60], [70, 2, 3, 20, 20]):
+        answers = np.repeat([0, 1, 2, 3, 4], counts).tolist()
+        assert any("as suits a scale of even steps" in note for note in inferred(answers)[1])

@@ -42,6 +42,9 @@ def test_failed_formulas_are_missing(word: str) -> None:
     "order",
     [
         ["Strongly disagree", "Disagree", "Neutral", "Agree", "Strongly agree"],
+        ["disagree", "neither", "agree"],
+        ["Dissatisfied", "Neither", "Satisfied"],
+        ["unlikely", "neither likely nor unlikely", "likely"],
         ["low", "medium", "high"],
         ["Never", "Sometimes", "Often", "Always"],
         ["18-24", "25-34", "35-44", "45-54", "55-64", "65+"],

@@ -128,7 +128,7 @@ def repeated(ranked: Ranked) -> list[str]:
     table, schema = ranked.table, ranked.schema
     if not FEWEST_ROWS <= table.N <= MOST_ROWS:
         return []
-    numbered = [*_numbered(ranked), *ranked.coded.items()]
+    numbered = [*ranked.numbered.items(), *ranked.coded.items()]
     if not schema.ids:
         return folded([*_carried(ranked), *numbered])
     lines = []
@@ -197,6 +197,13 @@ class Ranked:
                 what = f"column '{column.name}' is modelled as a quantity, but its numbers work like codes"
                 lines[column.name] = Alarm(f"{what}: {line}: {flag}")
         return lines
+
+    @cached_property
+    def numbered(self) -> dict[str, str]:
+        """A line of each column of whole numbers that is modelled as a quantity and works like names."""
+        if not FEWEST_ROWS <= self.table.N <= MOST_ROWS:
+            return {}
+        return dict(_numbered(self))
 
     def whole_numbers(self) -> Iterator[tuple[Number, Places, Floats]]:
         """Columns of whole numbers that may be names: with the number of the value of each row [N], -1 where it has

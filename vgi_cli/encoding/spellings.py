@@ -30,13 +30,13 @@ NINES = re.compile(r"-?9{2,}")
 NEGATIVE = re.compile(r"-(?:[1-9]|77+|88+|99+|9[678])")
 """Codes of surveys for cells without an answer: -1, -9, -77, -88, -99, -97."""
 SCALES = (
-    "strongly disagree, disagree, somewhat disagree, slightly disagree, neither agree nor disagree, neutral, "
+    "strongly disagree, disagree, somewhat disagree, slightly disagree, neither agree nor disagree, neither, neutral, "
     "undecided, slightly agree, somewhat agree, agree, strongly agree",
-    "very dissatisfied, dissatisfied, somewhat dissatisfied, neither satisfied nor dissatisfied, neutral, "
+    "very dissatisfied, dissatisfied, somewhat dissatisfied, neither satisfied nor dissatisfied, neither, neutral, "
     "somewhat satisfied, satisfied, very satisfied",
     "never, almost never, rarely, seldom, occasionally, sometimes, regularly, often, frequently, usually, very often, "
     "almost always, always",
-    "very unlikely, unlikely, neutral, likely, very likely",
+    "very unlikely, unlikely, neither likely nor unlikely, neither, neutral, likely, very likely",
     "not at all, slightly, a little, somewhat, moderately, quite, very, very much, extremely",
     "very poor, poor, fair, average, good, very good, excellent",
     "very bad, bad, neutral, good, very good",

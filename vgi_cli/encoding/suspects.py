@@ -73,8 +73,8 @@ EPOCHS = (6.3e8, 2.2e9)
 """Seconds since 1970 in 1990 and in 2039: such numbers, and their thousandth and millionth parts, are times."""
 FEWEST_DATES = 10
 """Fewest different numbers that are all dates not by chance."""
-SCALE = (3, 10)
-"""Fewest and most whole numbers of a scale."""
+SCALE, COUNTS = (3, 10), 5
+"""Fewest and most whole numbers of a scale; and fewest from 0 on that may be counts of something rare."""
 DECADES = 100.0
 """Values that span so many times the least of them may go on by factors."""
 FEWEST_TICKS, TICKS = 10, 0.3
@@ -95,7 +95,9 @@ def suspects(
     ranked = Ranked(table, schema, said)
     scales = _scales(table, [column for column in unnamed if column.name not in ranked.coded])
     doubts += scales + scales_of_words(unnamed) + _unordered(table, unnamed)
-    keys = _counters(table, schema, said) + _keys(table, schema, said) + _codes(table, schema, said)
+    keys = (
+        _counters(table, schema, said) + _keys(table, schema, said) + _codes(table, schema, {*said, *ranked.numbered})
+    )
     keys += _dates(table, schema, said) + _inexact(schema)
     return (
         doubts
@@ -117,8 +119,11 @@ def _scales(table: Table, columns: Sequence[Column]) -> list[str]:
     for column in columns:
         if isinstance(column, Number) and column.whole and not column.levels:
             ends = {bound.why for bound in column.bounds}
-            held = len(np.unique(column.codes(table.column(column.name))[~table.missing(column.name)]))
-            if len(column.bounds) == 2 and ends == {"few"} and SCALE[0] <= held <= SCALE[1]:
+            held, counts = np.unique(
+                column.codes(table.column(column.name))[~table.missing(column.name)], return_counts=True
+            )
+            few = len(column.bounds) == 2 and ends == {"few"} and SCALE[0] <= len(held) <= SCALE[1]
+            if few and not _rare(held, counts):
                 names.append(column.name)
     if not names:
         return []
@@ -128,6 +133,14 @@ def _scales(table: Table, columns: Sequence[Column]) -> list[str]:
     uneven = f"`{kind_flag(names[0], 'ordinal')}` if the steps are uneven"
     codes = f"`{kind_flag(names[0], 'categorical')}` if {'it holds' if one else 'they hold'} codes"
     return [f"{what}: {uneven}, {codes}"]
+
+
+def _rare(values: Floats, counts: npt.NDArray[np.int64]) -> bool:
+    """Whether different whole numbers, each in so many cells, are counts of something rare, not the steps of a scale:
+    from 0 on, most of them 0, and the larger the fewer, but for chance."""
+    if len(values) < COUNTS or values[0] != 0 or 2 * counts[0] < counts.sum():
+        return False
+    return bool((np.diff(counts) <= 2 * np.sqrt(counts[1:])).all())
 
 
 def _unordered(table: Table, columns: Sequence[Column]) -> list[str]:
