@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -41,3 +42,18 @@ def test_what_is_no_mark_is_refused(tmp_path: Path, vgi: Vgi) -> None:
     path = save(tmp_path, "t.csv", TEXT)
     result = vgi("fit", path, "--decimal", ";", "--out", tmp_path / "run")
     assert result.code == 2 and "--decimal" in result.err and not (tmp_path / "run").exists()
+
+
+def test_ranges_are_written_as_the_cells_are(vgi: Vgi, tmp_path: Path) -> None:
+    """With the table's decimal mark, and as many decimals as every cell has; whole numbers without any."""
+    rows = [f"{i / 10 + 0.5:.2f};{i / 7:.5f};{10 + i % 30}.0;${i / 10 + 0.5:.2f}" for i in range(60)]
+    cells = "\n".join(row[: row.index("$")].replace(".", ",") + row[row.index("$") :] for row in rows)
+    save(tmp_path, "t.csv", f"a;b;c;d\n{cells}\n")
+    said = ["--delimiter", ";", "--decimal", ",", "--column", "d=numeric:$1234.5", "--no-trial", "--json"]
+    done = vgi("check", "t.csv", *said)
+    assert {column["name"]: column["why"] for column in json.loads(done.out)["columns"]} == {
+        "a": "numbers, 0,50 to 6,40",
+        "b": "numbers, 0,00000 to 8,42857",
+        "c": "whole numbers, 10 to 39",
+        "d": "numbers, $0.50 to $6.40 (--column)",
+    }

@@ -47,6 +47,7 @@ from vgi_cli.columns.numerals import (
     Bools,
     Floats,
     at_digits,
+    at_least,
     mark,
     plain,
     write_numbers,
@@ -189,7 +190,8 @@ class Number(ModelledColumn):
     def summary(self) -> str:
         if self.levels:
             return f"only {', '.join(_dressed(self, list(map(plain, self.levels))))}"
-        low, high = _dressed(self, [plain(self.low), plain(self.high)])
+        shown = 0 if self.whole and self.notation is None else self.decimals
+        low, high = _dressed(self, [at_least(plain(end), shown) for end in (self.low, self.high)])
         return f"{'whole ' * self.whole}numbers, {low} to {high}"
 
     @property

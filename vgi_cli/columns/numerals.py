@@ -212,6 +212,14 @@ def plain(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
+def at_least(text: str, decimals: int) -> str:
+    """A number that `plain` wrote, with zeros up to so many decimals; as it is where it has a power of ten."""
+    if "e" in text or not decimals:
+        return text
+    whole, _, part = text.partition(".")
+    return f"{whole}.{part:0<{decimals}}"
+
+
 def mean_ranks(values: Floats) -> Floats:
     """[n] the ranks of values [n] from 1, equal ones at their mean rank."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import Carried, Column, ConstantColumn, Empty
+from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import SHOWN, brief
 from vgi_cli.table.base import Table
@@ -120,6 +121,8 @@ def _why(table: Table, column: Column, said: Mapping[str, str]) -> str:
     if isinstance(column, Empty):
         return "no cell is observed"
     what = column.summary
+    if isinstance(column, Number | Constant) and column.notation is None:
+        what = what.replace(".", table.decimal)
     if isinstance(column, Carried):
         cells = table.column(column.name)
         places = cells.distinct.places if cells.levelled else np.empty(0, np.int64)
