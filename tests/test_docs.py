@@ -93,6 +93,19 @@ def test_settings_page_has_every_key_of_a_method(name: str) -> None:
     compare(documented(f"Method `{name}`"), actual)
 
 
+@pytest.mark.parametrize("name", registry.MODELS)
+def test_settings_page_names_what_a_model_has_as_defaults_of_a_method(name: str) -> None:
+    """Whoever reads a default of the table learns there that the model has another one."""
+    intro = SETTINGS.split("\n## Method `vgi`\n")[1].split("| key")[0]
+    for values in registry.MODELS.load(name).method_defaults.values():
+        flat = {f"method.{key}": value for key, value in values.items() if key != "optim"}
+        flat |= {f"optim.{key}": value for key, value in values.get("optim", {}).items()}
+        for key, value in flat.items():
+            said = json.dumps(value) if not isinstance(value, str) else value
+            assert f"`{name}`" in intro
+            assert f"`{key}={said}`" in intro or f"`{key}` is `{said}`" in intro, (key, said)
+
+
 def test_settings_page_has_every_fixed_key() -> None:
     free = ("model", "method", "optim", "table")
     actual = {name: None for name in Recipe.model_fields if name not in free}
