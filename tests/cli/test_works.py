@@ -632,6 +632,28 @@ def test_few_rows_for_many_columns_are_said(vgi: Vgi, rows: int, said: bool) -> 
     assert (line in done.err) == said
 
 
+@pytest.mark.parametrize("others", [0, 13])
+def test_many_columns_of_three_whole_numbers_are_told_to_be_levels(vgi: Vgi, others: int) -> None:
+    """Genotypes: few rows say little of them because they are taken for quantities. Not of a few among others."""
+    rng = np.random.default_rng(0)
+    row = rng.normal(size=(60, 1))
+    genes = pd.DataFrame(rng.binomial(2, 1 / (1 + np.exp(-2 * row)), (60, 12))).add_prefix("rs")
+    numbers = pd.DataFrame((row + rng.normal(size=(60, others))).round(3)).add_prefix("x")
+    table = pd.concat([genes.mask(rng.random(genes.shape) < 0.1).astype("Int64"), numbers], axis=1)
+    table.to_csv("genes.csv", index=False)
+    done = vgi("fit", "genes.csv", "--model", "fa", "--set", "bootstrap=none", "--set", "model.factors=1")
+    assert done.code == 0
+    mostly = not others
+    advice = "warning: columns 'rs0', 'rs1', 'rs2', 'rs3', 'rs4' and 7 more hold three whole numbers each, and are "
+    assert (advice in done.err) == mostly
+    few = "12 of 12 columns hold three whole numbers each and are modelled as quantities: from 60 rows it is hard"
+    assert (few in done.err) == mostly
+    assert ("60 rows say little about how 25 columns go together" in done.err) != mostly
+    assert ("modelled as quantities, as suits scales of even steps" in done.err) != mostly
+    flags = [word for name in genes for word in ("--column", f"{name}=ordinal")]
+    assert "three whole numbers" not in vgi("fit", "genes.csv", "--dry-run", *flags).err
+
+
 def test_a_table_of_another_name_is_written_under_it(vgi: Vgi, data: Path) -> None:
     """`.xls` is refused for what the user names, not for what the table is called."""
     Path("export.xls").write_text(text())

@@ -78,6 +78,10 @@ FURTHEST = 1e15
 """Standard deviations from the values of the fit: beyond, float64 does not hold both."""
 
 
+THREE, MANY_THREES = 3, 10
+"""Whole numbers of a column that may be a genotype; and fewest such columns of which a table mostly consists."""
+
+
 @dataclass(frozen=True, config=STRICT)
 class Number(ModelledColumn):
     """A column of numbers; of kind `integer` where all are whole. Its encoded value is a smooth increasing function of
@@ -198,6 +202,12 @@ class Number(ModelledColumn):
     def whole(self) -> bool:
         """Whether its numbers are whole."""
         return self.kind == "integer"
+
+    @property
+    def steps(self) -> int | None:
+        """How many whole numbers its fills may be, where these are few and follow each other; None: others may be."""
+        few = self.whole and not self.levels and [bound.why for bound in self.bounds] == ["few", "few"]
+        return round(self.ends[1] - self.ends[0]) + 1 if few else None
 
     @property
     def resolution(self) -> float | None:
@@ -565,6 +575,12 @@ class Constant(ConstantColumn):
 
     def numbers(self, codes: Floats) -> Floats | None:
         return codes
+
+
+def mostly_threes(threes: int, columns: int) -> bool:
+    """Whether a table is mostly of columns of three whole numbers that are modelled as quantities, `threes` of so
+    many: genotypes, whose numbers are names of levels."""
+    return threes >= MANY_THREES and 2 * threes >= columns
 
 
 def as_written(cells: Cells, asked: Request) -> Cells:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vgi_cli.columns.base import Column
+from vgi_cli.columns.base import Column, ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
-from vgi_cli.columns.number import Number
+from vgi_cli.columns.number import THREE, Number, mostly_threes
 from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import (
@@ -75,6 +75,7 @@ FEWEST_DATES = 10
 """Fewest different numbers that are all dates not by chance."""
 SCALE, COUNTS = (3, 10), 5
 """Fewest and most whole numbers of a scale; and fewest from 0 on that may be counts of something rare."""
+ALL_AT_ONCE = "all at once in the recipe of `--dry-run` (another kind in place of `integer`, then `--recipe FILE`)"
 DECADES = 100.0
 """Values that span so many times the least of them may go on by factors."""
 FEWEST_TICKS, TICKS = 10, 0.3
@@ -115,24 +116,29 @@ def suspects(
 
 def _scales(table: Table, columns: Sequence[Column]) -> list[str]:
     """Whole numbers that look like a scale, and are modelled as quantities."""
-    names = []
+    names, threes = [], []
     for column in columns:
-        if isinstance(column, Number) and column.whole and not column.levels:
-            ends = {bound.why for bound in column.bounds}
-            held, counts = np.unique(
-                column.codes(table.column(column.name))[~table.missing(column.name)], return_counts=True
-            )
-            few = len(column.bounds) == 2 and ends == {"few"} and SCALE[0] <= len(held) <= SCALE[1]
-            if few and not _rare(held, counts):
+        if isinstance(column, Number) and column.steps is not None:
+            codes = column.codes(table.column(column.name))[~table.missing(column.name)]
+            held, counts = np.unique(codes, return_counts=True)
+            if SCALE[0] <= len(held) <= SCALE[1] and not _rare(held, counts):
                 names.append(column.name)
+                threes += [column.name] if column.steps == THREE else []
+    lines: list[str] = []
+    if mostly_threes(len(threes), sum(isinstance(column, ModelledColumn) for column in columns)):
+        names = [name for name in names if name not in threes]
+        what = f"{named('column', threes)} hold three whole numbers each, and are modelled as quantities"
+        levels = f"`{kind_flag(threes[0], 'ordinal')}` or `{kind_flag(threes[0], 'categorical')}`"
+        better = "genotypes (0, 1, 2) and codes are filled better as levels"
+        lines.append(Alarm(f"{what}: {better}: {levels}; {ALL_AT_ONCE}"))
     if not names:
-        return []
+        return lines
     one = len(names) == 1
     quantities = "a quantity, as suits a scale" if one else "quantities, as suits scales"
     what = f"{named('column', names)} of few whole numbers {are(names)} modelled as {quantities} of even steps"
     uneven = f"`{kind_flag(names[0], 'ordinal')}` if the steps are uneven"
-    codes = f"`{kind_flag(names[0], 'categorical')}` if {'it holds' if one else 'they hold'} codes"
-    return [f"{what}: {uneven}, {codes}"]
+    levels = f"`{kind_flag(names[0], 'categorical')}` if {'it holds' if one else 'they hold'} codes"
+    return [*lines, f"{what}: {uneven}, {levels}"]
 
 
 def _rare(values: Floats, counts: npt.NDArray[np.int64]) -> bool:

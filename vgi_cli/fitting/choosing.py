@@ -10,6 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from vgi_cli.columns.number import mostly_threes
 from vgi_cli.columns.wording import are, first_names, named, some_of
 from vgi_cli.conditionals.families.location import within_combinations
 from vgi_cli.data import TensorTable, missing_together
@@ -218,8 +219,9 @@ def size_is_open(recipe: Recipe, table: TensorTable) -> bool:
     return "gaussian" in recipe.model.entry.provides and open_size(family, recipe.model_settings, table)
 
 
-def model_size(recipe: Recipe, table: TensorTable, work: Work) -> dict[str, Any]:
-    """The settings of the recipe's model with its size filled in, and a line that says why.
+def model_size(recipe: Recipe, table: TensorTable, work: Work, threes: int = 0) -> dict[str, Any]:
+    """The settings of the recipe's model with its size filled in, and a line that says why. `threes`: columns of three
+    whole numbers that are modelled as quantities.
 
     Models that are no mixture of Gaussians keep what their Config says.
     """
@@ -259,18 +261,32 @@ def model_size(recipe: Recipe, table: TensorTable, work: Work) -> dict[str, Any]
         reporter.warn(
             f"{searched}the columns are modelled as independent, so nothing observed in a row informs its holes"
         )
-    elif table.D > 1 and max(FEWEST_ROWS, FEWEST * table.D) > table.N:
-        together = len(table.layout.columns)
-        reporter.say(
-            f"{table.N} row{'s' * (table.N != 1)} say little about how {together} columns go together: "
-            "where these are not closely related, a fill leans on what is seen of its own column"
-        )
-    elif table.D >= MANY and table.N < RELATED * table.D:
-        reporter.say(
-            f"{table.N} rows are few for {len(table.layout.columns)} columns: what goes with what comes out weaker in "
-            "fills than it is; where these are for one analysis, `--exclude` the columns that have no part in it"
-        )
+    elif (line := _few_rows(table, threes)) is not None:
+        reporter.say(line)
     return dict(sizing.config.model_dump(mode="json"))
+
+
+def _few_rows(table: TensorTable, threes: int) -> str | None:
+    """What few rows mean for the fills; of a table that is mostly of three whole numbers a column, that these say more
+    as levels. None where rows are enough."""
+    together, rows = len(table.layout.columns), f"{table.N} row{'s' * (table.N != 1)}"
+    scarce = table.D > 1 and max(FEWEST_ROWS, FEWEST * table.D) > table.N
+    if not scarce and not (table.D >= MANY and table.N < RELATED * table.D):
+        return None
+    if mostly_threes(threes, together):
+        return (
+            f"{threes} of {together} columns hold three whole numbers each and are modelled as quantities: from {rows} "
+            "it is hard to learn how such go together; as levels (`ordinal` or `categorical`) they say more"
+        )
+    if scarce:
+        return (
+            f"{rows} say little about how {together} columns go together: where these are not closely related, a fill "
+            "leans on what is seen of its own column"
+        )
+    return (
+        f"{rows} are few for {together} columns: what goes with what comes out weaker in fills than it is; where these "
+        "are for one analysis, `--exclude` the columns that have no part in it"
+    )
 
 
 def settled_chains(recipe: Recipe, table: TensorTable, said: Container[str]) -> Recipe:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import torch
 
+from vgi_cli.columns.number import THREE, Number
 from vgi_cli.data import TensorTable
 from vgi_cli.encoding.missingness import never_together
 from vgi_cli.errors import InputError
@@ -119,7 +120,7 @@ def fit_rows(
     _warn_of_new_rows(recipe, layout, reporter)
     reporter.plan(stages(recipe, train))
     require_time(work.limit, "before a model had been chosen")
-    recipe = _with_size(recipe.replace(device=str(device)), train.table, said, work, compared=won is not None)
+    recipe = _with_size(recipe.replace(device=str(device)), train, said, work, compared=won is not None)
     schemas = won.schemas if won is not None else averaged.new_schemas(recipe, rows)
     if rows.source is not None:
         averaging.recoders(rows.source.schema, schemas)  # refuses at once what cannot be
@@ -183,11 +184,12 @@ def _device_of(recipe: Recipe, work: Work) -> torch.device:
     return torch.device("cpu")
 
 
-def _with_size(recipe: Recipe, table: TensorTable, said: Settings, work: Work, *, compared: bool) -> Recipe:
+def _with_size(recipe: Recipe, rows: Rows, said: Settings, work: Work, *, compared: bool) -> Recipe:
     """The recipe with the size of its model and what depends on that: trees, refits and averages. `compared`: whether
     the model was chosen by comparison, with its size."""
-    is_open = compared or recipe.model.settings.get("components") is None
-    size = model_size(recipe, table, work)
+    is_open, table = compared or recipe.model.settings.get("components") is None, rows.table
+    numbers = [] if rows.source is None else [c for c in rows.source.schema.encoded if isinstance(c, Number)]
+    size = model_size(recipe, table, work, sum(column.steps == THREE for column in numbers))
     recipe = components.in_full(trees.settled_dependence(recipe.with_model(**size), table))
     recipe = trees.settled(recipe, table)
     stated = "model.components" in said and not (compared and by_em(recipe))  # it is of a compared one
