@@ -575,6 +575,49 @@ class TestRoundedParts:
         frame = shares()
         assert schema_of(frame.assign(d=(frame.d + rng.normal(0, 0.2, 300)).round(1))).relations == ()
 
+    def test_differences_that_vary_more_than_rounding_are_none(self) -> None:
+        """Two columns in the same units that were rounded differ by two neighbouring numbers at most."""
+        rng = np.random.default_rng(4)
+        x = rng.normal(20, 5, 300).round(1)
+        days = pd.Timestamp("2022-01-03") + pd.to_timedelta(rng.integers(0, 900, 300), "D")
+        for share in ([0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3]):
+            apart = rng.choice([-0.1, 0.0, 0.1], 300, p=share)
+            assert schema_of(pd.DataFrame({"a": x, "b": (x + apart).round(1)})).relations == ()
+        for count in (2, 3):
+            later = days + pd.to_timedelta(rng.integers(1, 1 + count, 300), "D")
+            schema = schema_of(pd.DataFrame({"ordered": days, "delivered": later, "x": x}))
+            assert schema.relations == (), count
+        three = pd.DataFrame(rng.normal(50, 10, (300, 2)).round(), columns=["a", "b"])
+        sum_off = three.assign(c=three.a + three.b + rng.integers(-1, 2, 300))
+        assert schema_of(sum_off).relations == ()
+
+    def test_two_units_with_one_scale_differ_as_often_by_each_number_as_they_did(self) -> None:
+        """Degrees Celsius and kelvins, each rounded: the sum lies at the mean of what they differ by."""
+        rng = np.random.default_rng(5)
+        x = rng.normal(15, 30, 2_000)
+        frame = pd.DataFrame({"celsius": x.round().astype(int), "kelvin": (x + 273.15).round().astype(int)})
+        schema = schema_of(frame)
+        (relation,) = schema.relations
+        assert relation.rounded and relation.slack == 0.5 and abs(relation.constant - 273.15) < 0.04
+        true, holes = codes_in(frame, schema), hidden(frame, "kelvin").to_numpy()
+        u = rng.random((1, len(frame)))
+        for far in (0.4, 500.0):  # draws that are as precise as rounding is, and others
+            draws = np.where(holes, np.rint(true[:, :1] + 273.15 + far * rng.normal(size=true.shape)), true)[None]
+            assert keep_relations(draws, np.where(holes, 0.0, true), holes, schema, (), lambda _: u).count() == 0
+            apart = draws[0, :, 1] - draws[0, :, 0]
+            assert set(apart.tolist()) == {273.0, 274.0} and 0.05 < (apart == 274).mean() < 0.35
+
+    def test_a_draw_that_rounding_explains_stays(self) -> None:
+        x = np.random.default_rng(0).normal(70, 12, 400)
+        frame = pd.DataFrame({"kg": x.round(1), "lb": (2.2046 * x).round(1)})
+        schema = schema_of(frame)
+        true = codes_in(frame, schema)
+        for name in frame:
+            holes = hidden(frame, name).to_numpy()
+            draws = true[None].copy()
+            assert keep_relations(draws, np.where(holes, 0.0, true), holes, schema).count() == 0
+            assert (np.abs(draws[0] - true) < 1e-9).all(1).mean() > 0.95
+
     @pytest.mark.parametrize("parts", [(2, 1), (1, 1, 1)])
     def test_means_of_whole_numbers(self, parts: tuple[int, ...]) -> None:
         rng = np.random.default_rng(2)

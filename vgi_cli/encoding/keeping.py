@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,39 +17,17 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
+from vgi_cli.encoding.computing import WITHIN, Levels, RelationCells, clipped, solve, width_of, within_levels
 from vgi_cli.encoding.orders import keep_orders
 from vgi_cli.encoding.redundant import as_number, half_digit
-from vgi_cli.encoding.relations import departing, noise_of
+from vgi_cli.encoding.relations import departing
 from vgi_cli.encoding.skips import keep_skips, keep_thresholds
 from vgi_cli.encoding.structural_zeros import keep_structural_zeros
 
-WITHIN = 1e-6
-"""Share of a column's resolution by which what is computed may be off a value of it."""
 MOST = 200
 """Relations, those included that follow from two others."""
 GONE = 1e-9
 """A difference of two weights that is this share of them is none: the column has dropped out."""
-
-
-@dataclass(eq=False)
-class _Cells:
-    """The columns of a relation in the rows of a table.
-
-    columns  by their place in the relation
-    places   of each among the columns that are modelled
-    half     what the first one may be off
-    digit    half of its last digit
-    tried    [N] rows in which it was asked what its only unknown cell is
-    single   by place the rows in which the cell there is the only unknown one, and it was not asked; None: not known
-    """
-
-    relation: Relation
-    columns: Sequence[ModelledColumn]
-    places: Ints
-    half: float
-    digit: float
-    tried: Bools = field(repr=False)
-    single: list[Ints] | None = None
 
 
 def keep_relations(
@@ -69,11 +45,14 @@ def keep_relations(
     observed  [N, columns] codes of the same rows, exact where a cell is observed
     missing   [N, columns]
     but       columns whose relations are left alone
-    uniform   by the name of a column random numbers from 0 to 1 [m, N]; None: fills beside skipped columns stay
+    uniform   by the name of a column random numbers from 0 to 1 [m, N]; None: fills beside skipped columns stay, and
+              what is farther from a sum of rounded columns than rounding goes is moved to the sum itself
 
     A hole that the other cells of its relation determine gets what they say; so does one that two sums determine
     together. Where several cells of a relation are missing, all but one stay as they were drawn and the last one is
     computed: the rounded one, else the first of those that can take what is left, by the size of their share in a sum.
+    Where all columns of a sum are rounded, a draw that is no farther from it than they are stays; another one is drawn
+    anew, as rounding goes.
     Where none can, the next ones move to the end of their limits as well; a factor is as near to what it should be as
     its digits go. Exact relations come before rounded ones, and of these the finer ones first. A row whose cells cannot
     go together within the limits of the columns stays as it was drawn.
@@ -87,7 +66,7 @@ def keep_relations(
         number = as_number(column)
         if number is not None and number.significant is not None:  # rounded before others are computed from them
             draws[:, missing[:, j], j] = number.written(draws[:, missing[:, j], j])
-    apart.update(_kept(draws, observed, missing, schema, but))
+    apart.update(_kept(draws, observed, missing, schema, but, uniform))
     if schema.orders:
         bands = [one for one in schema.relations if one.how == "bands" and not set(one.names) & set(but)]
         others = {name for one in schema.relations if one.how != "bands" for name in one.names}
@@ -111,8 +90,8 @@ def _rooms(
     for one in bands:
         first, second = (schema.modelled.index(name) for name in one.names)
         columns = schema.encoded[first], schema.encoded[second]
-        cells = _Cells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
-        low, high, known = _Levels(cells, observed[:, first], ~missing[:, first]).ends(seen=seen)
+        cells = RelationCells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
+        low, high, known = Levels(cells, observed[:, first], ~missing[:, first]).ends(seen=seen)
         below = max(2 * half_digit(columns[1]), WITHIN * columns[1].deviation)  # the next band begins at its end
         high = high - below
         if not seen:  # what is moved to an end is a value of the column
@@ -132,25 +111,34 @@ def _held_within(column: ModelledColumn, ends: Floats, side: int) -> Floats:
     return np.where(finite, held + side * digit * (side * held < side * ends - WITHIN * digit), ends)
 
 
-def _kept(draws: Floats, observed: Floats, missing: Bools, schema: Schema, but: Collection[str]) -> Apart:
+def _kept(
+    draws: Floats,
+    observed: Floats,
+    missing: Bools,
+    schema: Schema,
+    but: Collection[str],
+    uniform: Callable[[str], Floats] | None,
+) -> Apart:
     """Let the fills keep to relations; where some fill could not."""
     at = {name: i for i, name in enumerate(schema.modelled)}
     own = [one for one in schema.relations if not set(one.names) & set(but)]
     if not own or not missing.any():
         return Apart(draws.shape[:2])
 
-    def cells(relations: Sequence[Relation]) -> list[_Cells]:
+    def cells(relations: Sequence[Relation]) -> list[RelationCells]:
         made = []
         for one in relations:
             columns, places = [schema.encoded[at[name]] for name in one.names], np.array([at[n] for n in one.names])
             digit = half_digit(columns[0])
             half = digit * one.rounded + one.slack
-            made.append(_Cells(one, columns, places, half, digit, np.zeros(len(missing), bool)))
+            tried = np.zeros(len(missing), bool)
+            own = functools.partial(uniform, one.names[0]) if uniform is not None and one.slack else None
+            made.append(RelationCells(one, columns, places, half, digit, tried, own))
         return sorted(made, key=lambda one: one.half / one.columns[0].deviation)
 
     told = cells(own)
     every = [*told, *cells(_following(tuple(one for one in own if one.how == "sum" and not one.rounded)))]
-    every_cell = sorted(((one, place) for one in every for place in range(len(one.places))), key=_width)
+    every_cell = sorted(((one, place) for one in every for place in range(len(one.places))), key=width_of)
     computed = {name for one in own if not one.coded for name in one.names}
     late = [one for one in told if one.relation.how == "bands" and one.relation.names[1] in computed]
     told.sort(key=late.__contains__)
@@ -217,19 +205,7 @@ def _values(draws: Floats, observed: Floats, missing: Bools, rows: Ints, places:
     return np.where(missing[some], draws[:, some[0], some[1]], observed[some])
 
 
-def _width(cell: tuple[_Cells, int]) -> float:
-    """How far apart the values are that a relation leaves to the cell at a place, in standard deviations."""
-    cells, place = cell
-    if cells.relation.how in ("groups", "bands") and place:
-        return np.inf
-    if not cells.half:
-        return 0.0
-    if place and cells.relation.how == "sum":
-        return cells.half / abs(cells.relation.weights[place]) / cells.columns[place].deviation
-    return cells.half / cells.columns[0].deviation
-
-
-def _single(cells: _Cells, known: Bools) -> list[Ints]:
+def _single(cells: RelationCells, known: Bools) -> list[Ints]:
     """By place the rows in which the cell there is the only unknown one of a relation, and it was not asked for it."""
     if cells.single is None:
         unknown = ~known[:, cells.places]
@@ -243,9 +219,9 @@ def _determine(
     observed: Floats,
     missing: Bools,
     known: Bools,
-    cells: _Cells,
+    cells: RelationCells,
     place: int,
-    told: Sequence[_Cells],
+    told: Sequence[RelationCells],
     *,
     final: bool,
 ) -> None:
@@ -256,13 +232,13 @@ def _determine(
     values = _values(draws, observed, missing, rows, cells.places)
     if cells.relation.how in ("groups", "bands") and place:
         levels = [
-            _Levels(one, _values(draws, observed, missing, rows, one.places)[..., 0], known[rows, one.places[0]])
+            Levels(one, _values(draws, observed, missing, rows, one.places)[..., 0], known[rows, one.places[0]])
             for one in told
             if one.relation.how == cells.relation.how and one.places[1] == j
         ]
-        value, able = _within_levels(cells.columns[1], values[..., 1], levels, guessed=False)
+        value, able = within_levels(cells.columns[1], values[..., 1], levels, guessed=False)
     else:
-        value, able = _computed(cells, place, values, guessed=False)
+        value, able = solve(cells, place, values, guessed=False, chance=cells.chance(rows))
     draws[:, rows, j] = np.where(able, value, values[..., place])
     known[rows, j] = able.all(0) & final
     cells.tried[rows] = True
@@ -273,7 +249,7 @@ def _settle(
     observed: Floats,
     missing: Bools,
     known: Bools,
-    cells: _Cells,
+    cells: RelationCells,
     rooms: Mapping[int, tuple[Floats, Floats]],
 ) -> None:
     """Let the cells of a relation go together in the rows in which several are unknown; they are known then. `rooms`:
@@ -287,8 +263,9 @@ def _settle(
         for place, j in enumerate(cells.places.tolist())
         if j in rooms and not cells.relation.coded
     }
+    chance = cells.chance(rows)
     for place in order:
-        value, able = _computed(cells, place, values)
+        value, able = solve(cells, place, values, chance=chance)
         moved = free[:, place] & ~done & able & _in_room(value, own.get(place))
         values[..., place] = np.where(moved, value, values[..., place])
         done |= moved
@@ -307,7 +284,7 @@ def _in_room(values: Floats, room: tuple[Floats, Floats] | None) -> Bools:
 
 
 def _approach(
-    values: Floats, free: Bools, done: Bools, cells: _Cells, rooms: Mapping[int, tuple[Floats, Floats]]
+    values: Floats, free: Bools, done: Bools, cells: RelationCells, rooms: Mapping[int, tuple[Floats, Floats]]
 ) -> None:
     """Where cells do not go together yet (not `done` [m, rows]), move those that are `free` [rows, columns] to the ends
     of their limits, or a factor as near to what it should be as its digits go; values [m, rows, columns] and `done` are
@@ -318,14 +295,14 @@ def _approach(
     first = order[1:] if product and order[0] in rooms else []  # what lies in a band stays where it can
     for place in (*first, *order, *again):
         column, computed = cells.columns[place], cells.relation.solved(values, place, values[..., 0])
-        nearest = _clipped(column, computed if place not in rooms else np.clip(computed, *rooms[place]))
+        nearest = clipped(column, computed if place not in rooms else np.clip(computed, *rooms[place]))
         moved = free[:, place] & ~done & np.isfinite(computed)
         values[..., place] = np.where(moved, nearest, values[..., place])
         near = np.abs(nearest - computed) <= max(half_digit(column) * (1 + WITHIN), WITHIN * column.deviation)
         done |= moved & near & ((lead == place) | (not product))
 
 
-def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[_Cells]) -> Apart:
+def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[RelationCells]) -> Apart:
     """Where a fill departs from a relation."""
     apart = Apart(draws.shape[:2])
     for one in told:
@@ -337,7 +314,7 @@ def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[_Cell
     return apart
 
 
-def _order(cells: _Cells, *, by_range: bool = False) -> list[int]:
+def _order(cells: RelationCells, *, by_range: bool = False) -> list[int]:
     """The places of a relation in the order in which their cells are asked to take what is left: what is rounded, or
     a product, before all others; of a sum those that vary most, of a product those with the finest digits, or
     `by_range` those whose greatest value is most times the least: another one would be far from all of its own."""
@@ -358,143 +335,3 @@ def _times(column: ModelledColumn, power: float) -> float:
     if number is None or number.low <= 0:
         return 0.0
     return abs(power) * float(np.log(number.high / number.low))
-
-
-def _computed(cells: _Cells, place: int, values: Floats, *, guessed: bool = True) -> tuple[Floats, Bools]:
-    """What the other cells of values [m, n, columns] say of the one at `place` [m, n], and whether its column admits
-    it. Of a cell whose rounded sum is known the value that it has, moved to where it has to lie. `guessed`: whether
-    limits count that are guesses from the values which were observed."""
-    relation, column, first = cells.relation, cells.columns[place], values[..., 0]
-    if relation.coded and place == 0:
-        code = relation.said(values[..., 1])
-        return code, ~np.isnan(code)
-    if relation.how in ("groups", "bands"):
-        return _within_levels(column, values[..., 1], [_Levels(cells, first, np.array(True))], guessed=guessed)
-    if relation.how == "levels":
-        away = np.abs(first[..., None] - relation.coding)
-        level = np.nanargmin(away, -1)
-        return level.astype(np.float64), np.nanmin(away, -1) <= WITHIN * cells.columns[0].deviation
-    computed = relation.solved(values, place, first)
-    size = relation.size(values) / abs(relation.weights[place]) if relation.how == "sum" else np.abs(computed)
-    noise = noise_of(10 * size, 2 * half_digit(column))
-    if place == 0 or not relation.rounded:
-        half = cells.half if place == 0 else 0.0
-        return _within(column, computed, _Between(computed - half, computed + half, noise), guessed=guessed)
-    around = [first + side * cells.half for side in (-1, 1)]
-    if relation.how == "product":  # on its side of zero
-        around = [np.where(np.sign(end) == -np.sign(first), 0.0, end) for end in around]
-    ends = [relation.solved(values, place, end) for end in around]
-    low, high = np.minimum(*ends), np.maximum(*ends)
-    between = _Between(low, high, noise)
-    value, able = _within(column, computed, between, guessed=guessed)
-    nearest, as_well = _within(column, _brought(values[..., place], low, high), between, guessed=guessed)
-    return np.where(as_well, nearest, value), able | as_well
-
-
-def _within_levels(
-    column: ModelledColumn, values: Floats, levels: Sequence[_Levels], *, guessed: bool
-) -> tuple[Floats, Bools]:
-    """Cells [m, n] of the second column of bands or groups as all of some levels leave them, and where they do."""
-    if levels[0].cells.relation.how == "groups":
-        return _in_groups(values, levels)
-    return _in_bands(column, values, levels, guessed=guessed)
-
-
-def _in_groups(levels: Floats, groups: Sequence[_Levels]) -> tuple[Floats, Bools]:
-    """Levels [m, n] that belong to those of some groups, and where there are such. One that does stays; of those that
-    do another one takes the place of each that does not."""
-    may = np.ones((*levels.shape, len(groups[0].cells.relation.codes)), bool)
-    for group in groups:
-        may &= (group.cells.relation.coding == group.level[..., None]) | ~group.rows[..., None]
-    drawn, count = levels.astype(int), may.sum(-1)
-    wanted = drawn % np.maximum(count, 1)  # the same level goes to the same one, different ones to different ones
-    other = (np.cumsum(may, -1) > wanted[..., None]).argmax(-1)
-    stays = np.take_along_axis(may, drawn[..., None], -1)[..., 0]
-    return np.where(stays, drawn, other).astype(np.float64), count > 0
-
-
-class _Levels(NamedTuple):
-    """Levels [m, n] of a relation that say in which bands numbers lie, or in which groups levels, in some rows [n]."""
-
-    cells: _Cells
-    level: Floats
-    rows: Bools
-
-    def ends(self, *, seen: bool = True) -> tuple[Floats, Floats, Bools]:
-        """Where the numbers have to lie, [m, n] from low to high: the outermost bands are as wide as what was `seen`,
-        else without end; and whether the levels are some of the relation."""
-        relation, number = self.cells.relation, as_number(self.cells.columns[1])
-        assert number is not None, "bands are of numbers"
-        outer = (min(number.low, relation.cuts[0]), max(number.high, relation.cuts[-1])) if seen else (-np.inf, np.inf)
-        cuts = np.array([outer[0], *relation.cuts, outer[1]])
-        order = np.argsort(relation.coding)
-        codes = relation.coding[order]
-        near = np.minimum(np.searchsorted(codes, self.level), len(codes) - 1)
-        low, high = (np.where(self.rows, cuts[order[near] + side], far) for side, far in ((0, -np.inf), (1, np.inf)))
-        return low, high, (codes[near] == self.level) | ~self.rows
-
-    def holds(self, values: Floats) -> Bools:
-        """Whether numbers [m, n] lie in the bands; those of other rows do."""
-        return np.asarray((self.cells.relation.said(values) == self.level) | ~self.rows)
-
-
-def _in_bands(
-    column: ModelledColumn, values: Floats, bands: Sequence[_Levels], *, guessed: bool
-) -> tuple[Floats, Bools]:
-    """Numbers [m, n] moved to where they lie in all of some bands, and which of them the column admits there."""
-    lows, highs, known = (np.array(part) for part in zip(*(band.ends() for band in bands), strict=True))
-    low, high = lows.max(0), highs.min(0)
-    inside = np.logical_and.reduce([band.holds(values) for band in bands])
-    moved = np.where(inside, values, _by_widths(values, low, high))
-    between = _Between(np.where(inside, -np.inf, low), np.where(inside, np.inf, high), np.zeros_like(low))
-    digit = 2 * half_digit(column)
-    found, done = values, np.zeros(values.shape, bool)
-    for other in (moved, moved + digit, moved - digit) if digit else (moved,):  # a cut between two values of the column
-        held, able = _within(column, other, between, guessed=guessed)
-        able &= np.logical_and.reduce([band.holds(held) for band in bands])
-        found, done = np.where(done, found, held), done | able
-    return found, done & known.all(0)
-
-
-def _brought(values: Floats, low: Floats, high: Floats) -> Floats:
-    """Values from low to high: those beyond are moved by whole widths, so that they lie there as the others do (a
-    moment of another day keeps its time), and not at the ends."""
-    moved = _by_widths(values, low, high)
-    inside = (values >= low) & (values <= high)
-    return np.where(inside | ~np.isfinite(moved), np.clip(values, low, high), moved)
-
-
-def _by_widths(values: Floats, low: Floats, high: Floats) -> Floats:
-    """Values moved by multiples of high - low to where low <= value < high; NaN where there is no such width."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(low + np.mod(values - low, high - low))
-
-
-class _Between(NamedTuple):
-    """Where cells have to lie: from low to high, up to the `noise` of arithmetic."""
-
-    low: Floats
-    high: Floats
-    noise: Floats
-
-
-def _within(column: ModelledColumn, values: Floats, between: _Between, *, guessed: bool) -> tuple[Floats, Bools]:
-    """Values as their column holds them, and which of them lie where they have to and within its limits; `guessed`:
-    those that the observed values suggest as well."""
-    number = as_number(column)
-    if number is None:
-        return values, np.isfinite(values)
-    (low, high, noise), finite = between, np.isfinite(values)
-    least, most = number.ends if guessed else number.given_ends
-    noise = np.where(finite, np.maximum(noise, WITHIN * (number.resolution or 0.0)), 0.0)
-    held = column.held(np.where(finite, values, number.low))
-    able = finite & (held >= low - noise) & (held <= high + noise) & (held >= least - noise) & (held <= most + noise)
-    return np.clip(held, least, most), able
-
-
-def _clipped(column: ModelledColumn, values: Floats) -> Floats:
-    """Values as their column holds them, and within its limits; anything where they are not finite."""
-    number = as_number(column)
-    if number is None:
-        return values
-    return column.held(np.clip(np.where(np.isfinite(values), values, number.low), *number.ends))

@@ -19,6 +19,7 @@ from vgi_cli.columns.periods import IN_A_YEAR
 from vgi_cli.columns.relations import PARTS_OF_ONE, Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import Redundant, codes_of, half_digit
+from vgi_cli.encoding.rounding_law import by_rounding
 from vgi_cli.table.base import Table
 
 ENOUGH = 20.0
@@ -56,6 +57,8 @@ FEWEST_OFF, SHARE_OFF = 3, 0.01
 """So many rows, and this share of them, are off by more than the first column's digits where all are rounded, ..."""
 OPEN = 0.1
 """... and no more of its standard deviation is open: with scales of few points much agrees by chance."""
+STANDARD_ERRORS = 3.0
+"""Of the mean of what rounding leaves, the constant of a sum in which all columns are rounded lies near to it."""
 FEWEST_ROUNDED = 100
 """Where what a column is rounded to is a large part of it, in so many rows it must hold: what holds in nine of ten rows
 does in fewer ones here and there, ..."""
@@ -153,12 +156,15 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
                 relation = _sum(names, learnt, digits[[0, *places]], way, plain=rough)
             if relation is None or not (one.how == "product" or _is_plain(relation, one, digit)):
                 return None
+            if relation.slack and all(_on_calendar(columns[name]) for name in relation.names):
+                return None
             left = [0, *(1 + one.by.index(name) for name in relation.names[1:])]
             its = codes[:, left]  # in more rows, where it does without some
             its = its[~np.isnan(its).any(1)]
             if rough and len(its) < FEWEST_ROUNDED:
                 return None
-            if not _tells(relation, its, digit, len(places) + 1, len(columns)):
+            halves = np.abs(relation.weights) * digits[left]
+            if not _tells(relation, its, halves, len(places) + 1, len(columns)):
                 return None
             ways = [_of_its_day(relation, columns), relation]
             return next((one for one in ways if not departing(one, its, digit).any()), None)  # e.g. divided by 0
@@ -168,6 +174,12 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
         if relation is not None:
             return _fewer(relation, places, found)
     return None
+
+
+def _on_calendar(column: ModelledColumn) -> bool:
+    """Whether a column is of moments: what lies a fixed time after one on a calendar does so in every row, and days
+    that differ are no rounding."""
+    return isinstance(column, Moment) and column.clock.what != "duration"
 
 
 def _of_its_day(relation: Relation, columns: Mapping[str, ModelledColumn]) -> Relation:
@@ -219,15 +231,19 @@ def _in_parts(relation: Relation, most: int) -> bool:
     return any(np.abs(count * weights - np.rint(count * weights)).max() < TIE for count in range(1, most + 1))
 
 
-def _tells(relation: Relation, values: Floats, digit: float, used: int, columns: int) -> bool:
+def _tells(relation: Relation, values: Floats, halves: Floats, used: int, columns: int) -> bool:
     """The same of rows [n, columns], where a relation leaves the first column open by more than half its last digit;
-    and whether that is what they need: a few that are off by more than their rounding are errors."""
+    and whether that is what they need: a few that are off by more than their rounding are errors, and what varies more
+    than it is no rounding. `halves` [columns]: half of what last digits count, times their weights."""
     if not relation.slack:
         return True
+    digit = float(halves[0])
     off = departing(replace(relation, slack=0.0), values, digit).sum()
     needed = off >= max(FEWEST_OFF, SHARE_OFF * len(values)) and digit + relation.slack <= OPEN * values[:, 0].std()
     first = np.floor(values[:, 0] / (2 * (digit + relation.slack)))
-    return bool(needed) and _enough(first, used, (used - 1) * np.log(columns))
+    if not needed or not _enough(first, used, (used - 1) * np.log(columns)):
+        return False
+    return by_rounding(values[:, 0] - relation.solved(values, 0, values[:, 0]), halves)
 
 
 def _entropy(values: Floats) -> float:
@@ -378,7 +394,12 @@ def _simple(
             break
         left, half = y - others @ weights, _open(digits, weights, way)
         most = noise_of(np.abs(y) + np.abs(others) @ np.abs(weights), 2 * digit) if exact else np.full(len(y), half)
-        constant = _shortest(float((left - most).max()), float((left + most).min()))
+        low, high = float((left - most).max()), float((left + most).min())
+        if way == "all rounded":  # what rounding leaves has a mean of 0
+            spread = np.sqrt(np.square(np.abs([1.0, *weights]) * digits).sum() / 3)
+            error = STANDARD_ERRORS * float(spread) / np.sqrt(len(left))
+            low, high = max(low, float(left.mean()) - error), min(high, float(left.mean()) + error)
+        constant = _shortest(low, high)
         parts = np.flatnonzero(weights)
         if constant is None or not len(parts) or not np.isfinite(weights).all():
             continue

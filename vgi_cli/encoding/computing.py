@@ -1,0 +1,219 @@
+"""What the cells of a relation say of another one: computed, as its column holds it and within its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.relations import Relation
+from vgi_cli.encoding.redundant import as_number, half_digit
+from vgi_cli.encoding.relations import NEARLY, noise_of
+from vgi_cli.encoding.rounding_law import quantiles
+
+WITHIN = 1e-6
+"""Share of a column's resolution by which what is computed may be off a value of it."""
+
+
+@dataclass(eq=False)
+class RelationCells:
+    """The columns of a relation in the rows of a table.
+
+    columns  by their place in the relation
+    places   of each among the columns that are modelled
+    half     what the first one may be off
+    digit    half of its last digit
+    tried    [N] rows in which it was asked what its only unknown cell is
+    uniform  gives random numbers from 0 to 1 [m, N], where several columns are rounded; None: there are none
+    single   by place the rows in which the cell there is the only unknown one, and it was not asked; None: not known
+    """
+
+    relation: Relation
+    columns: Sequence[ModelledColumn]
+    places: Ints
+    half: float
+    digit: float
+    tried: Bools = field(repr=False)
+    uniform: Callable[[], Floats] | None = None
+    single: list[Ints] | None = None
+
+    def chance(self, rows: Ints) -> Floats | None:
+        """Random numbers of some rows [m, rows]."""
+        return None if self.uniform is None else self.uniform()[:, rows]
+
+
+def width_of(cell: tuple[RelationCells, int]) -> float:
+    """How far apart the values are that a relation leaves to the cell at a place, in standard deviations."""
+    cells, place = cell
+    if cells.relation.how in ("groups", "bands") and place:
+        return np.inf
+    if not cells.half:
+        return 0.0
+    if place and cells.relation.how == "sum":
+        return cells.half / abs(cells.relation.weights[place]) / cells.columns[place].deviation
+    return cells.half / cells.columns[0].deviation
+
+
+def solve(
+    cells: RelationCells, place: int, values: Floats, *, guessed: bool = True, chance: Floats | None = None
+) -> tuple[Floats, Bools]:
+    """What the other cells of values [m, n, columns] say of the one at `place` [m, n], and whether its column admits
+    it. Of a cell whose rounded sum is known, or of any where all columns are rounded, the value that it has, moved to
+    where it has to lie. `guessed`: whether limits count that are guesses from the values which were observed; `chance`:
+    random numbers from 0 to 1 [m, n] by which it is moved where all columns are rounded."""
+    relation, column, first = cells.relation, cells.columns[place], values[..., 0]
+    if relation.coded and place == 0:
+        code = relation.said(values[..., 1])
+        return code, ~np.isnan(code)
+    if relation.how in ("groups", "bands"):
+        return within_levels(column, values[..., 1], [Levels(cells, first, np.array(True))], guessed=guessed)
+    if relation.how == "levels":
+        away = np.abs(first[..., None] - relation.coding)
+        level = np.nanargmin(away, -1)
+        return level.astype(np.float64), np.nanmin(away, -1) <= WITHIN * cells.columns[0].deviation
+    computed = relation.solved(values, place, first)
+    size = relation.size(values) / abs(relation.weights[place]) if relation.how == "sum" else np.abs(computed)
+    noise = noise_of(10 * size, 2 * half_digit(column))
+    if place == 0 or not relation.rounded:
+        half = cells.half if place == 0 else 0.0
+        between = _Between(computed - half, computed + half, noise)
+        value, able = _within(column, computed, between, guessed=guessed)
+        if not (place == 0 and relation.slack):
+            return value, able
+        near, as_well = _within(column, _as_rounded(cells, 0, first, computed, chance), between, guessed=guessed)
+        return np.where(as_well, near, value), able | as_well
+    around = [first + side * cells.half for side in (-1, 1)]
+    if relation.how == "product":  # on its side of zero
+        around = [np.where(np.sign(end) == -np.sign(first), 0.0, end) for end in around]
+    ends = [relation.solved(values, place, end) for end in around]
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    between = _Between(low, high, noise)
+    value, able = _within(column, computed, between, guessed=guessed)
+    if relation.slack and chance is not None:
+        moved = _as_rounded(cells, place, values[..., place], computed, chance)
+    else:
+        moved = _brought(values[..., place], low, high)
+    nearest, as_well = _within(column, moved, between, guessed=guessed)
+    return np.where(as_well, nearest, value), able | as_well
+
+
+def _as_rounded(cells: RelationCells, place: int, drawn: Floats, said: Floats, chance: Floats | None) -> Floats:
+    """Cells [m, n] at a place of a sum of which all columns are rounded: as they were drawn where rounding explains how
+    far they are from what the others say; else as far as it brings the others by `chance`."""
+    weights = np.abs(np.array(cells.relation.weights))
+    halves = weights * np.array([half_digit(column) for column in cells.columns]) / weights[place]
+    near = np.abs(drawn - said) <= (1 - NEARLY) * halves.sum()
+    return np.where(near, drawn, said if chance is None else said + quantiles(chance, np.delete(halves, place)))
+
+
+def within_levels(
+    column: ModelledColumn, values: Floats, levels: Sequence[Levels], *, guessed: bool
+) -> tuple[Floats, Bools]:
+    """Cells [m, n] of the second column of bands or groups as all of some levels leave them, and where they do."""
+    if levels[0].cells.relation.how == "groups":
+        return _in_groups(values, levels)
+    return _in_bands(column, values, levels, guessed=guessed)
+
+
+def _in_groups(levels: Floats, groups: Sequence[Levels]) -> tuple[Floats, Bools]:
+    """Levels [m, n] that belong to those of some groups, and where there are such. One that does stays; of those that
+    do another one takes the place of each that does not."""
+    may = np.ones((*levels.shape, len(groups[0].cells.relation.codes)), bool)
+    for group in groups:
+        may &= (group.cells.relation.coding == group.level[..., None]) | ~group.rows[..., None]
+    drawn, count = levels.astype(int), may.sum(-1)
+    wanted = drawn % np.maximum(count, 1)  # the same level goes to the same one, different ones to different ones
+    other = (np.cumsum(may, -1) > wanted[..., None]).argmax(-1)
+    stays = np.take_along_axis(may, drawn[..., None], -1)[..., 0]
+    return np.where(stays, drawn, other).astype(np.float64), count > 0
+
+
+class Levels(NamedTuple):
+    """Levels [m, n] of a relation that say in which bands numbers lie, or in which groups levels, in some rows [n]."""
+
+    cells: RelationCells
+    level: Floats
+    rows: Bools
+
+    def ends(self, *, seen: bool = True) -> tuple[Floats, Floats, Bools]:
+        """Where the numbers have to lie, [m, n] from low to high: the outermost bands are as wide as what was `seen`,
+        else without end; and whether the levels are some of the relation."""
+        relation, number = self.cells.relation, as_number(self.cells.columns[1])
+        assert number is not None, "bands are of numbers"
+        outer = (min(number.low, relation.cuts[0]), max(number.high, relation.cuts[-1])) if seen else (-np.inf, np.inf)
+        cuts = np.array([outer[0], *relation.cuts, outer[1]])
+        order = np.argsort(relation.coding)
+        codes = relation.coding[order]
+        near = np.minimum(np.searchsorted(codes, self.level), len(codes) - 1)
+        low, high = (np.where(self.rows, cuts[order[near] + side], far) for side, far in ((0, -np.inf), (1, np.inf)))
+        return low, high, (codes[near] == self.level) | ~self.rows
+
+    def holds(self, values: Floats) -> Bools:
+        """Whether numbers [m, n] lie in the bands; those of other rows do."""
+        return np.asarray((self.cells.relation.said(values) == self.level) | ~self.rows)
+
+
+def _in_bands(
+    column: ModelledColumn, values: Floats, bands: Sequence[Levels], *, guessed: bool
+) -> tuple[Floats, Bools]:
+    """Numbers [m, n] moved to where they lie in all of some bands, and which of them the column admits there."""
+    lows, highs, known = (np.array(part) for part in zip(*(band.ends() for band in bands), strict=True))
+    low, high = lows.max(0), highs.min(0)
+    inside = np.logical_and.reduce([band.holds(values) for band in bands])
+    moved = np.where(inside, values, _by_widths(values, low, high))
+    between = _Between(np.where(inside, -np.inf, low), np.where(inside, np.inf, high), np.zeros_like(low))
+    digit = 2 * half_digit(column)
+    found, done = values, np.zeros(values.shape, bool)
+    for other in (moved, moved + digit, moved - digit) if digit else (moved,):  # a cut between two values of the column
+        held, able = _within(column, other, between, guessed=guessed)
+        able &= np.logical_and.reduce([band.holds(held) for band in bands])
+        found, done = np.where(done, found, held), done | able
+    return found, done & known.all(0)
+
+
+def _brought(values: Floats, low: Floats, high: Floats) -> Floats:
+    """Values from low to high: those beyond are moved by whole widths, so that they lie there as the others do (a
+    moment of another day keeps its time), and not at the ends."""
+    moved = _by_widths(values, low, high)
+    inside = (values >= low) & (values <= high)
+    return np.where(inside | ~np.isfinite(moved), np.clip(values, low, high), moved)
+
+
+def _by_widths(values: Floats, low: Floats, high: Floats) -> Floats:
+    """Values moved by multiples of high - low to where low <= value < high; NaN where there is no such width."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(low + np.mod(values - low, high - low))
+
+
+class _Between(NamedTuple):
+    """Where cells have to lie: from low to high, up to the `noise` of arithmetic."""
+
+    low: Floats
+    high: Floats
+    noise: Floats
+
+
+def _within(column: ModelledColumn, values: Floats, between: _Between, *, guessed: bool) -> tuple[Floats, Bools]:
+    """Values as their column holds them, and which of them lie where they have to and within its limits; `guessed`:
+    those that the observed values suggest as well."""
+    number = as_number(column)
+    if number is None:
+        return values, np.isfinite(values)
+    (low, high, noise), finite = between, np.isfinite(values)
+    least, most = number.ends if guessed else number.given_ends
+    noise = np.where(finite, np.maximum(noise, WITHIN * (number.resolution or 0.0)), 0.0)
+    held = column.held(np.where(finite, values, number.low))
+    able = finite & (held >= low - noise) & (held <= high + noise) & (held >= least - noise) & (held <= most + noise)
+    return np.clip(held, least, most), able
+
+
+def clipped(column: ModelledColumn, values: Floats) -> Floats:
+    """Values as their column holds them, and within its limits; anything where they are not finite."""
+    number = as_number(column)
+    if number is None:
+        return values
+    return column.held(np.clip(np.where(np.isfinite(values), values, number.low), *number.ends))
