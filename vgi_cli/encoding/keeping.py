@@ -21,6 +21,7 @@ from vgi_cli.encoding.computing import WITHIN, Levels, RelationCells, clipped, s
 from vgi_cli.encoding.orders import keep_orders
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
+from vgi_cli.encoding.retrying import retry
 from vgi_cli.encoding.skips import keep_skips, keep_thresholds
 from vgi_cli.encoding.structural_zeros import keep_structural_zeros
 
@@ -156,6 +157,7 @@ def _kept(
         else:
             left = next((one for one in told if (~known[:, one.places]).any()), None)
             if left is None:
+                retry(draws, observed, missing, told, every)
                 return _apart(draws, observed, missing, told)
             _settle(draws, observed, missing, known, left, rooms)
             changed = set(left.places.tolist())

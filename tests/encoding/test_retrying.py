@@ -1,0 +1,116 @@
+"""Cells of several relations keep to all of them, where one relation after another would meet only some."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.encoding.test_relations import codes_in, hidden, kept, schema_of
+from vgi_cli.columns.numerals import Bools
+from vgi_cli.encoding import keeping
+from vgi_cli.encoding.keeping import keep_relations
+
+RULES = {"'vat' = 0.19 'net', rounded", "'gross' = 'net' + 'vat'"}
+
+
+def invoices(n: int = 300, seed: int = 0) -> pd.DataFrame:
+    """A tax that is rounded, and the sum of net and tax."""
+    net = np.exp(np.random.default_rng(seed).normal(4, 0.8, n)).round(2)
+    frame = pd.DataFrame({"net": net, "vat": (0.19 * net).round(2)})
+    return frame.assign(gross=(frame.net + frame.vat).round(2))
+
+
+def broken(frame: pd.DataFrame) -> Bools:
+    """Rows of invoices that do not keep to the rate, or do not add up."""
+    off = (frame.vat - 0.19 * frame.net).abs() > 0.005001
+    return np.asarray(off | ((frame.gross - frame.net - frame.vat).abs() > 1e-6))
+
+
+class TestInvoices:
+    frame = invoices()
+    schema = schema_of(frame)
+
+    def test_the_table_has_two_relations(self) -> None:
+        assert {one.words() for one in self.schema.relations} == RULES
+
+    def test_two_cells_that_two_relations_determine_get_their_only_values(self) -> None:
+        """From draws that lie far off: those of other rows."""
+        for names in (("net", "vat"), ("net", "gross")):
+            for filled in kept(self.frame, hidden(self.frame, *names), self.schema):
+                assert not broken(filled).any()
+                if "vat" in names:  # of a tax alone many nets are possible
+                    np.testing.assert_allclose(filled, self.frame, rtol=0, atol=1e-9)
+
+    def test_all_holes_of_any_row_keep_to_both(self) -> None:
+        for count in (1, 2, 3):
+            for names in itertools.combinations(self.frame, count):
+                for filled in kept(self.frame, hidden(self.frame, *names), self.schema):
+                    assert not broken(filled).any() and (filled > 0).all(axis=None), names
+
+    def test_one_cell_stays_as_it_was_drawn(self) -> None:
+        true, holes = codes_in(self.frame, self.schema), np.ones((300, 3), bool)
+        drawn = np.random.default_rng(1).permuted(true, axis=0)[None]
+        after = drawn.copy()
+        assert keep_relations(after, np.zeros_like(true), holes, self.schema).count() == 0
+        assert (after == drawn).any(-1).all() and (after[..., 0] == drawn[..., 0]).mean() > 0.8
+
+    def test_rows_that_keep_to_all_are_left_as_they_are(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def tables() -> list[pd.DataFrame]:
+            return kept(self.frame, holes, self.schema)
+
+        holes = pd.DataFrame(np.random.default_rng(2).random(self.frame.shape) < 0.5, columns=self.frame.columns)
+        after = tables()
+        monkeypatch.setattr(keeping, "retry", lambda *_: None)
+        before = tables()
+        for old, new in zip(before, after, strict=True):
+            wrong = broken(old)
+            assert wrong.any() and not broken(new).any() and old[~wrong].equals(new[~wrong])
+
+    def test_a_row_without_a_solution_stays_and_is_counted(self) -> None:
+        """Some sums are those of no net and its tax."""
+        nets = np.arange(1, 20_000) / 100
+        sums = np.rint(100 * nets + np.rint(19 * nets)).astype(int)
+        none = sorted(set(range(3_000, 20_000)) - set(sums.tolist()))
+        true = codes_in(self.frame, self.schema)
+        true[0, 2] = none[0] / 100
+        holes = np.zeros(true.shape, bool)
+        holes[:5, :2] = True
+        draws = np.where(holes, 50.0, true)[None].copy()
+        assert keep_relations(draws, np.where(holes, 0.0, true), holes, self.schema).count() == 1
+        assert draws[0, 0].sum() == pytest.approx(2 * true[0, 2])  # the exact sum is met all the same
+        np.testing.assert_allclose(draws[0, 1:], true[1:], rtol=0, atol=1e-9)
+
+    def test_limits_of_a_column_count(self) -> None:
+        """What determined cells should be may lie beyond limits that were guessed, not beyond those that were asked."""
+        true = codes_in(self.frame, self.schema)
+        true[0] = [10_000.0, 1_900.0, 11_900.0]
+        holes = np.zeros(true.shape, bool)
+        holes[0, :2] = True
+        draws = np.where(holes, 50.0, true)[None].copy()
+        assert keep_relations(draws, np.where(holes, 0.0, true), holes, self.schema).count() == 0
+        np.testing.assert_allclose(draws[0, 0], true[0], rtol=0, atol=1e-9)
+
+
+class TestOrders:
+    """A price times a number, a tax on that, and their sum, all of two decimals."""
+
+    def frame(self, n: int = 400) -> pd.DataFrame:
+        rng = np.random.default_rng(3)
+        frame = pd.DataFrame({"price": np.exp(rng.normal(2, 0.5, n)).round(2), "number": 1 + rng.poisson(3, n)})
+        frame["net"] = (frame.price * frame.number).round(2)
+        frame["vat"] = (0.2 * frame.net).round(2)
+        return frame.assign(total=(frame.net + frame.vat).round(2))
+
+    def test_a_chain_of_relations_is_met_whatever_is_missing(self) -> None:
+        frame = self.frame()
+        schema = schema_of(frame)
+        assert len(schema.relations) == 3
+        for names in (("net", "vat"), ("net", "vat", "total"), ("price", "net", "vat"), tuple(frame)):
+            for filled in kept(frame, hidden(frame, *names), schema):
+                off = (filled.net - filled.price * filled.number).abs() > 1e-6
+                off |= (filled.vat - 0.2 * filled.net).abs() > 0.005001
+                off |= (filled.total - filled.net - filled.vat).abs() > 1e-6
+                assert not off.any(), names

@@ -1,0 +1,252 @@
+"""Cells that several relations are to keep to together.
+
+Where relations are looked at one after another, a later one may find that its cells are settled already: net, tax and
+gross that add up, and a tax that is not the rounded share of the net. Such rows are tried again as a whole: one cell is
+kept as it is, the others follow from it, and it moves until all relations hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.encoding.computing import RelationCells, solve, width_of
+from vgi_cli.encoding.redundant import as_number, half_digit
+from vgi_cli.encoding.relations import departing
+
+DIGITS = (0, -1, 1, -2, 2, -3, 3)
+"""How many of its last digits the cell that is kept may move, from where it is or should be by the other relations."""
+STEP, STEPS = 0.1, 20.0
+"""By this share of its standard deviation, or so many digits if they are more, it moves to find out how far what the
+others say moves with it."""
+APPROACHES = 4
+"""Times that it moves to where they should agree: products are no straight lines."""
+
+
+class _One(NamedTuple):
+    """A relation, and where its columns are among those of its group."""
+
+    cells: RelationCells
+    at: Ints
+
+    def of(self, values: Floats) -> Floats:
+        """Its cells [n, own columns] of values [n, columns]."""
+        return np.asarray(values[:, self.at])
+
+    def departing(self, values: Floats) -> Bools:
+        """Which of values [n, columns] depart from it."""
+        return departing(self.cells.relation, self.of(values), self.cells.digit)
+
+    def left(self, values: Floats) -> Floats:
+        """By how much values [n, columns] depart from it."""
+        own = self.of(values)
+        return self.cells.relation.solved(own, 0, own[:, 0]) - own[:, 0]
+
+
+class _Group(NamedTuple):
+    """Relations that have columns in common, directly or through others.
+
+    places   of these columns among those that are modelled
+    columns  these
+    told     the relations that were found, the finer ones first
+    steps    all relations, those included that follow from them, each with the place of a cell that it says; those
+             first that say most of theirs
+    """
+
+    places: Ints
+    columns: Sequence[ModelledColumn]
+    told: Sequence[_One]
+    steps: Sequence[tuple[_One, int]]
+
+
+class _Plan(NamedTuple):
+    """In which order missing cells are computed: those that are kept, by their places in the group; the others, each by
+    a relation; and the relations that have to hold then, of which some are left to be met (`open`)."""
+
+    kept: Sequence[int]
+    steps: Sequence[tuple[_One, int]]
+    holds: Sequence[_One]
+    open: Sequence[_One]
+
+
+def retry(
+    draws: Floats, observed: Floats, missing: Bools, told: Sequence[RelationCells], every: Sequence[RelationCells]
+) -> None:
+    """Let rows of draws [m, N, columns] in which a relation is not kept to, and several cells of its group are missing,
+    keep to all relations of the group, in place; other rows, and those for which nothing is found, stay as they are.
+
+    observed  [N, columns] codes, exact where a cell is observed
+    missing   [N, columns]
+    told      the relations that were found, the finer ones first
+    every     these, and those that follow from them
+    """
+    for group in _groups(told, every):
+        holes = missing[:, group.places]
+        rows = np.flatnonzero(holes.sum(1) > 1)
+        bad = np.zeros((len(draws), len(rows)), bool)
+        for one in group.told:
+            filled = np.flatnonzero(holes[np.ix_(rows, one.at)].any(1))
+            for number, drawn in enumerate(draws):
+                values = _values(drawn, observed, missing, rows[filled], group.places)
+                bad[number, filled] |= one.departing(values)
+        patterns, which = np.unique(holes[rows], axis=0, return_inverse=True)
+        for kind, pattern in enumerate(patterns):
+            draw, row = np.nonzero(bad & (which.reshape(-1) == kind))
+            if not len(draw):
+                continue
+            some = rows[row]
+            before = np.where(
+                pattern, draws[draw[:, None], some[:, None], group.places], observed[some[:, None], group.places]
+            )
+            after = _tried(before, group, np.flatnonzero(pattern).tolist())
+            own = group.places[pattern]
+            draws[draw[:, None], some[:, None], own] = after[:, pattern]
+
+
+def _values(draw: Floats, observed: Floats, missing: Bools, rows: Ints, places: Ints) -> Floats:
+    """[rows, places] codes of one draw [N, columns], observed ones as they are."""
+    some = np.ix_(rows, places)
+    return np.where(missing[some], draw[some], observed[some])
+
+
+def _groups(told: Sequence[RelationCells], every: Sequence[RelationCells]) -> Iterator[_Group]:
+    """The groups of relations in which numbers are computed."""
+    left = list(told)
+    while left:
+        names, size = set(left[0].places.tolist()), 0
+        while len(names) > size:
+            size = len(names)
+            for one in left:
+                own = set(one.places.tolist())
+                names |= own if own & names else set()
+        own_told = [one for one in left if set(one.places.tolist()) & names]
+        left = [one for one in left if one not in own_told]
+        if all(one.relation.coded for one in own_told):
+            continue
+        places = np.array(sorted(names))
+        made = [_One(one, np.searchsorted(places, one.places)) for one in every if set(one.places.tolist()) <= names]
+        steps = [(one, place) for one in made for place in range(len(one.at)) if _says(one.cells, place)]
+        steps.sort(key=lambda step: width_of((step[0].cells, step[1])))
+        by_place = {at: column for one in made for at, column in zip(one.at.tolist(), one.cells.columns, strict=True)}
+        columns = [by_place[at] for at in range(len(places))]
+        yield _Group(places, columns, [one for one in made if one.cells in own_told], steps)
+
+
+def _says(cells: RelationCells, place: int) -> bool:
+    """Whether a relation says which value a cell at a place has."""
+    return place == 0 or cells.relation.how not in ("groups", "bands")
+
+
+def _plans(group: _Group, unknown: Sequence[int]) -> Iterator[_Plan]:
+    """The ways to compute the unknown cells of a group: each of them in turn is kept, those first that no relation is
+    there to say; and more of them where that does not determine the others."""
+    said = {int(one.at[0]) for one in group.told}
+    order = sorted(unknown, key=lambda place: (place in said, place))
+    holds = [one for one in group.told if set(one.at.tolist()) & set(unknown)]
+    seen: set[tuple[int, ...]] = set()
+    for first in order:
+        kept: list[int] = []
+        steps: list[tuple[_One, int]] = []
+        left, others = set(unknown), [first, *(place for place in order if place != first)]
+        while left:
+            step = next((s for s in group.steps if left & set(s[0].at.tolist()) == {int(s[0].at[s[1]])}), None)
+            if step is None:
+                kept.append(next(place for place in others if place in left))
+                left.remove(kept[-1])
+            else:
+                steps.append(step)
+                left.remove(int(step[0].at[step[1]]))
+        if tuple(kept) not in seen:
+            seen.add(tuple(kept))
+            used = [one for one, _ in steps]
+            open_ones = [one for one in holds if one not in used and not one.cells.relation.coded]
+            yield _Plan(kept, steps, holds, open_ones)
+
+
+def _tried(before: Floats, group: _Group, unknown: Sequence[int]) -> Floats:
+    """Values [n, columns] of a group, the unknown ones by the first try in which all relations hold; as they were where
+    none does."""
+    found, left = before.copy(), np.arange(len(before))
+    for plan in _plans(group, unknown):
+        determined = bool(plan.open) and len(plan.kept) <= 1
+        for guessed in (True, False) if determined else (True,):  # what is determined may lie beyond limits of guesses
+            for met in (False, True) if plan.open and plan.kept else (False,):
+                if not len(left):
+                    return found
+                some = before[left]
+                start = _met(plan, group, some, guessed=guessed) if met else _kept(plan, some)
+                done = np.zeros(len(left), bool)
+                for digits in _digits(plan, group, met=met):
+                    values, able = _computed(plan, group, some, _beside(plan, group, start, digits), guessed=guessed)
+                    for one in plan.holds:
+                        able &= ~one.departing(values)
+                    new = able & ~done
+                    found[left[new]] = values[new]
+                    done |= able
+                    if done.all():
+                        break
+                left = left[~done]
+    return found
+
+
+def _digits(plan: _Plan, group: _Group, *, met: bool) -> Sequence[int]:
+    """By how many digits the cell that is kept moves in turn: where it is where relations should be `met`, or there are
+    none to be."""
+    rounded = bool(plan.kept) and half_digit(group.columns[plan.kept[0]]) > 0
+    return DIGITS if rounded and (met or not plan.open) else (0,)
+
+
+def _kept(plan: _Plan, values: Floats) -> Floats:
+    """The cells [n] of values [n, columns] that a plan keeps first; zeros where it keeps none."""
+    return values[:, plan.kept[0]] if plan.kept else np.zeros(len(values))
+
+
+def _beside(plan: _Plan, group: _Group, start: Floats, digits: int) -> Floats:
+    """Numbers [n] moved by so many digits of the column that a plan keeps first, as it holds them."""
+    number = as_number(group.columns[plan.kept[0]]) if digits else None
+    return start if number is None else number.held(start + 2 * digits * half_digit(group.columns[plan.kept[0]]))
+
+
+def _computed(plan: _Plan, group: _Group, values: Floats, kept: Floats, *, guessed: bool) -> tuple[Floats, Bools]:
+    """Values [n, columns] of a group with `kept` [n] in place of the cell that a plan keeps first and the others
+    computed from it, and which of them their columns admit; `guessed`: by limits too that are guesses from what was
+    observed."""
+    values, able = values.copy(), np.ones(len(values), bool)
+    if plan.kept:
+        values[:, plan.kept[0]] = kept
+        number = as_number(group.columns[plan.kept[0]])
+        if number is not None:
+            least, most = number.ends if guessed else number.given_ends
+            able &= (kept >= least) & (kept <= most)
+    for one, place in plan.steps:
+        own = one.of(values)
+        value, admitted = (part[0] for part in solve(one.cells, place, own[None], guessed=guessed))
+        if one.cells.relation.coded:  # of which no level may be said
+            value, admitted = np.where(admitted, value, own[:, place]), np.ones(len(own), bool)
+        values[:, one.at[place]] = value
+        able &= admitted
+    return values, able
+
+
+def _met(plan: _Plan, group: _Group, values: Floats, *, guessed: bool) -> Floats:
+    """Where [n] the cell that a plan keeps first should be so that the first relation which is left open is met, by
+    how far that is off here and a little farther on."""
+    start, column = _kept(plan, values), group.columns[plan.kept[0]]
+    number = as_number(column)
+    if number is None:
+        return start
+
+    def left(kept: Floats) -> Floats:
+        return plan.open[0].left(_computed(plan, group, values, kept, guessed=guessed)[0])
+
+    step = max(STEP * column.deviation, 2 * STEPS * half_digit(column))
+    with np.errstate(all="ignore"):
+        for _ in range(APPROACHES):
+            here = left(start)
+            moved = start - here * step / (left(start + step) - here)
+            start = np.where(np.isfinite(moved), moved, start)
+    return np.asarray(number.held(start))
