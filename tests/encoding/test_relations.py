@@ -575,18 +575,19 @@ class TestRoundedParts:
         frame = shares()
         assert schema_of(frame.assign(d=(frame.d + rng.normal(0, 0.2, 300)).round(1))).relations == ()
 
-    def test_differences_that_vary_more_than_rounding_are_none(self) -> None:
+    def test_what_varies_more_than_rounding_is_not_rounded(self) -> None:
         """Two columns in the same units that were rounded differ by two neighbouring numbers at most."""
         rng = np.random.default_rng(4)
         x = rng.normal(20, 5, 300).round(1)
         days = pd.Timestamp("2022-01-03") + pd.to_timedelta(rng.integers(0, 900, 300), "D")
         for share in ([0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3]):
             apart = rng.choice([-0.1, 0.0, 0.1], 300, p=share)
-            assert schema_of(pd.DataFrame({"a": x, "b": (x + apart).round(1)})).relations == ()
+            relations = schema_of(pd.DataFrame({"a": x, "b": (x + apart).round(1)})).relations
+            assert all(one.apart for one in relations)
         for count in (2, 3):
-            later = days + pd.to_timedelta(rng.integers(1, 1 + count, 300), "D")
+            later = days + pd.to_timedelta(rng.integers(0, count, 300), "D")
             schema = schema_of(pd.DataFrame({"ordered": days, "delivered": later, "x": x}))
-            assert schema.relations == (), count
+            assert schema.relations == () and len(schema.orders) == 1
         three = pd.DataFrame(rng.normal(50, 10, (300, 2)).round(), columns=["a", "b"])
         sum_off = three.assign(c=three.a + three.b + rng.integers(-1, 2, 300))
         assert schema_of(sum_off).relations == ()
@@ -636,6 +637,57 @@ class TestRoundedParts:
             dice = rng.integers(1, 7, (150, 6))
             near = (10 + rng.normal(0, 2, (150, 1)) + rng.normal(0, 0.4, (150, 6))).round(0).astype(int)
             assert schema_of(pd.DataFrame(np.c_[dice, near], columns=[f"x{i}" for i in range(12)])).relations == ()
+
+
+class TestFewApart:
+    """Deliveries some days after orders, and two instruments that differ by a digit at most."""
+
+    def days(self, shares: tuple[float, ...], least: int = 1, n: int = 300) -> pd.DataFrame:
+        rng = np.random.default_rng(6)
+        ordered = pd.Timestamp("2022-01-03") + pd.to_timedelta(rng.integers(0, 900, n), "D")
+        later = ordered + pd.to_timedelta(least + rng.choice(len(shares), n, p=shares), "D")
+        return pd.DataFrame({"ordered": ordered, "delivered": later})
+
+    def test_few_days_apart(self) -> None:
+        frame = self.days((0.1, 0.2, 0.7))
+        schema = schema_of(frame)
+        (relation,) = schema.relations
+        assert relation.names == ("delivered", "ordered") and len(set(relation.apart)) == 3
+        assert "'delivered' is as far from 'ordered' as was seen" in kept_words(schema)[0]
+        true, u = codes_in(frame, schema) / relation.slack, np.random.default_rng(7).random((40, len(frame)))
+        shift = true[:, 1] - true[:, 0] - (frame.delivered - frame.ordered).dt.days.to_numpy()
+        for names in (("delivered",), ("ordered",), ("ordered", "delivered")):
+            holes = hidden(frame, *names).to_numpy()
+            noise = np.random.default_rng(8).normal(0, 3, (40, *true.shape)).round()
+            draws = np.where(holes, true + noise, true)
+            inside = np.abs(draws[..., 1] - draws[..., 0] - shift - 2) <= 1
+            after, observed = draws * relation.slack, np.where(holes, 0.0, true * relation.slack)
+            assert keep_relations(after, observed, holes, schema, (), lambda _: u).count() == 0
+            after = after / relation.slack
+            days = after[..., 1] - after[..., 0] - shift
+            assert set(days.ravel().tolist()) == {1.0, 2.0, 3.0} and np.array_equal(after[inside], draws[inside])
+            others = [(days[~inside] == day).mean() for day in (1, 2, 3)]  # drawn as those that were seen
+            seen = [(true[:, 1] - true[:, 0] - shift == day).mean() for day in (1, 2, 3)]
+            np.testing.assert_allclose(others, seen, rtol=0, atol=0.03)
+        assert departures(from_frame(frame.assign(delivered=frame.delivered + pd.Timedelta("4D"))), schema) == [300]
+
+    def test_numbers_that_differ_by_a_digit(self) -> None:
+        rng = np.random.default_rng(9)
+        x = rng.normal(20, 5, 300).round(1)
+        frame = pd.DataFrame({"a": x, "b": (x + rng.choice([-0.1, 0, 0.1], 300)).round(1)})
+        schema = schema_of(frame)
+        assert [one.words() for one in schema.relations] == ["'b' - 'a' is from -0.1 to 0.1"]
+        for filled in kept(frame, hidden(frame, "b"), schema):
+            assert ((filled.b - filled.a).abs() < 0.1 + 1e-9).all()
+
+    def test_what_has_no_end_makes_none(self) -> None:
+        """A tail, in which the next day was not seen by chance; and gaps of which no day is an end."""
+        for shares in ((0.7, 0.25, 0.05), (0.05, 0.25, 0.4, 0.25, 0.05), (0.5, 0.0, 0.5), (1 / 9,) * 9):
+            assert schema_of(self.days(shares, n=100 if len(shares) < 9 else 900)).relations == ()
+
+    def test_days_from_none_on_are_an_order(self) -> None:
+        schema = schema_of(self.days((0.6, 0.3, 0.1), least=0))
+        assert schema.relations == () and [one.words() for one in schema.orders] == ["'ordered' ≤ 'delivered'"]
 
 
 def test_no_column_is_twice_part_of_a_sum() -> None:

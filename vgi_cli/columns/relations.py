@@ -35,6 +35,8 @@ class Relation:
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
     slack     how much farther it may be from that, since the others are rounded too; of rounded sums alone
+    apart     where that is no rounding, but two columns differ by a few values alone: those that were seen, evenly
+              spread, ascending
     codes     of what goes with levels, alone or in groups, the code by level; None where no row has both. Of bands the
               level of each, from the least on; None: there nothing is said
     cuts      the least value of each band but the first, smallest first
@@ -47,6 +49,7 @@ class Relation:
     constant: float = 0.0
     rounded: bool = False
     slack: NonNegativeFloat = 0.0
+    apart: tuple[float, ...] = ()
     codes: tuple[float | None, ...] = ()
     cuts: tuple[float, ...] = ()
 
@@ -66,6 +69,8 @@ class Relation:
             sound = len(self.names) == len(self.weights) >= 2 and self.weights[0] == 1 and not self.codes
             sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
             sound = sound and (not self.slack or (self.rounded and self.how == "sum"))
+            ordered = list(self.apart) == sorted(self.apart) and self.weights == (1.0, -1.0)
+            sound = sound and (not self.apart or (self.slack > 0 and ordered))
         if not sound or len(set(self.names)) != len(self.names):
             raise ValueError("the relation does not fit its columns")
 
@@ -118,6 +123,11 @@ class Relation:
             return f"'{first}' follows from '{others[0]}'"
         if self.how == "product":
             return f"'{first}' = {self._product}" + ", rounded" * self.rounded
+        if self.apart and not counted:
+            return f"'{first}' is as far from '{others[0]}' as was seen"
+        if self.apart:
+            least, most = (plain(self.constant + side * self.slack) for side in (-1, 1))
+            return f"'{first}' - '{others[0]}' is from {least} to {most}"
         if not counted:
             return f"'{first}' follows from {named('column', others)}"
         how = ", as all are rounded" if self.slack else ", rounded" * self.rounded

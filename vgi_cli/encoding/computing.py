@@ -103,11 +103,17 @@ def solve(
 
 def _as_rounded(cells: RelationCells, place: int, drawn: Floats, said: Floats, chance: Floats | None) -> Floats:
     """Cells [m, n] at a place of a sum of which all columns are rounded: as they were drawn where rounding explains how
-    far they are from what the others say; else as far as it brings the others by `chance`."""
-    weights = np.abs(np.array(cells.relation.weights))
+    far they are from what the others say; else as far as it brings the others by `chance`. So with two columns that
+    differ by a few values alone."""
+    relation, weights = cells.relation, np.abs(np.array(cells.relation.weights))
+    near = np.abs(drawn - said) <= (1 - NEARLY) * cells.half / weights[place]
+    if chance is None:
+        return np.where(near, drawn, said)
+    if relation.apart:
+        seen = np.array(relation.apart)[np.minimum((chance * len(relation.apart)).astype(int), len(relation.apart) - 1)]
+        return np.where(near, drawn, said + (1 if place == 0 else -1) * (seen - relation.constant))
     halves = weights * np.array([half_digit(column) for column in cells.columns]) / weights[place]
-    near = np.abs(drawn - said) <= (1 - NEARLY) * halves.sum()
-    return np.where(near, drawn, said if chance is None else said + quantiles(chance, np.delete(halves, place)))
+    return np.where(near, drawn, said + quantiles(chance, np.delete(halves, place)))
 
 
 def within_levels(

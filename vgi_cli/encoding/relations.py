@@ -11,6 +11,7 @@ from typing import Literal, cast, get_args
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.bounds import FEW, OFTEN
 from vgi_cli.columns.clock import DAY, periods_in, to_unit
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
@@ -66,6 +67,9 @@ PLAIN_PARTS = 4
 """... and its weights are quarters or simpler, or all of one size."""
 CLOSELY = ("line", "sum")
 """Candidates of which so little is left that all of it may be rounding."""
+FEWEST_APART, DISTANCES = 30, 60
+"""Rows in which two columns are observed, that are asked at least whether they differ by a few values alone; and
+distances that are kept."""
 MOST_ROWS = 2_000
 """Rows by which weights are found, evenly spread; all rows are asked whether what is found holds."""
 
@@ -73,11 +77,14 @@ MOST_ROWS = 2_000
 def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) -> tuple[Relation, ...]:
     """The relations among candidates for redundant columns that hold in every row in which they can be checked, by more
     rows than chance explains; of each column the first that is exact, else the first that is rounded, else the first
-    sum in which all are."""
+    sum in which all are, else one column from which it differs by a few values alone."""
     relations: dict[str, Relation] = {}
     for way, one in itertools.product(WAYS, found):
         if one.name not in relations and (relation := _relation(table, schema, one, way)) is not None:
             relations[one.name] = relation
+    for one in found:
+        if one.how == "line" and one.name not in relations and (apart := _few_apart(table, schema, one)) is not None:
+            relations[one.name] = apart
     return tuple(relations[name] for name in schema.modelled if name in relations)
 
 
@@ -180,6 +187,57 @@ def _on_calendar(column: ModelledColumn) -> bool:
     """Whether a column is of moments: what lies a fixed time after one on a calendar does so in every row, and days
     that differ are no rounding."""
     return isinstance(column, Moment) and column.clock.what != "duration"
+
+
+def _few_apart(table: Table, schema: Schema, one: Redundant) -> Relation | None:
+    """That two columns with digits of one size differ by a few values alone (deliveries 1 to 3 days after orders); None
+    where they do not, or where the least or the greatest of these is no difference: that is an order (orders.py)."""
+    columns = {column.name: column for column in schema.encoded}
+    first, other = (columns[name] for name in (one.name, *one.by))
+    step, shift = 2 * half_digit(first), _shift(first, other)
+    if shift is None or not step or abs(2 * half_digit(other) / step - 1) > TIE:
+        return None
+    codes = np.stack([codes_of(table, first), codes_of(table, other)], 1)
+    whole = codes[~np.isnan(codes).any(1)]
+    steps = np.rint((whole[:, 0] - whole[:, 1] - shift) / step)
+    if len(whole) < FEWEST_APART or (np.abs(whole[:, 0] - whole[:, 1] - shift - step * steps) > TICK * step).any():
+        return None
+    least, most = steps.min(), steps.max()
+    if not 1 <= most - least < FEW or 0 in (least, most) or not _end_there((steps - least).astype(int)):
+        return None
+    room = step * (most - least + 1)
+    if not _enough(np.floor(whole[:, 0] / room), 2, np.log(len(columns))):
+        return None
+    levels = (np.arange(DISTANCES) + 0.5) / DISTANCES
+    seen = shift + step * np.quantile(steps, levels, method="nearest")
+    return Relation(
+        names=(one.name, *one.by),
+        weights=(1.0, -1.0),
+        constant=float(shift + step * 0.5 * (least + most)),
+        rounded=True,
+        slack=float(step * 0.5 * (most - least)),
+        apart=tuple(seen.tolist()),
+    )
+
+
+def _end_there(steps: Ints) -> bool:
+    """Whether whole numbers [n] from 0 on, of which all up to the greatest occur, end at the least and at the greatest
+    one: the next one would be seen OFTEN, if the counts went on as they do there."""
+    counts = np.bincount(steps).astype(float)
+    ends = [(counts[0], counts[1]), (counts[-1], counts[-2])]
+    return bool(counts.all()) and all(last * min(last / before, 1.0) >= OFTEN for last, before in ends)
+
+
+def _shift(first: ModelledColumn, other: ModelledColumn) -> float | None:
+    """What the codes of two columns differ by where their cells are the same; None where they count other things."""
+    if not isinstance(first, Moment) and not isinstance(other, Moment):
+        return 0.0
+    if not isinstance(first, Moment) or not isinstance(other, Moment):
+        return None
+    a, b = first.clock, other.clock
+    if (a.what, a.measure) != (b.what, b.measure) or (a.zone is None) != (b.zone is None):
+        return None
+    return b.origin / b.per - a.origin / a.per
 
 
 def _of_its_day(relation: Relation, columns: Mapping[str, ModelledColumn]) -> Relation:
