@@ -16,6 +16,8 @@ MOST_VALUES = 100
 """Different values up to which what is left may lie on a lattice."""
 OFF_LATTICE = 1e-3
 """Of a lattice's step, what arithmetic may be off."""
+MOST_ROWS = 10_000
+"""Numbers by which it is asked whether rounding explains them, evenly spread."""
 LESS_LIKELY, ERRORS = 0.1, 4.0
 """By so many nats a row, and so many standard errors, what is left is less likely than what rounding leaves."""
 
@@ -31,6 +33,7 @@ def by_rounding(left: Floats, halves: Floats) -> bool:
     if not len(left) or not len(halves):
         return True
     width = 2 * halves.sum()
+    left = left[np.linspace(0, len(left) - 1, min(len(left), MOST_ROWS)).astype(int)]
 
     def log_density(x: Floats) -> Floats:
         return np.asarray(np.log((1 - STRAY) * density(x, halves) * width + STRAY))
