@@ -680,6 +680,15 @@ class TestFewApart:
         for filled in kept(frame, hidden(frame, "b"), schema):
             assert ((filled.b - filled.a).abs() < 0.1 + 1e-9).all()
 
+    def test_a_run_folder_keeps_them(self) -> None:
+        schema = schema_of(self.days((0.1, 0.2, 0.7)))
+        assert Schema.from_json(schema.to_json()).relations == schema.relations
+        good = {"names": ("b", "a"), "weights": (1.0, -1.0), "rounded": True, "slack": 1.0, "apart": (1.0, 2.0)}
+        Relation(**good)
+        for bad in ({"apart": (2.0, 1.0)}, {"slack": 0.0}, {"weights": (1.0, 1.0)}, {"rounded": False}):
+            with pytest.raises(ValueError, match="does not fit its columns"):
+                Relation(**{**good, **bad})
+
     def test_what_has_no_end_makes_none(self) -> None:
         """A tail, in which the next day was not seen by chance; and gaps of which no day is an end."""
         for shares in ((0.7, 0.25, 0.05), (0.05, 0.25, 0.4, 0.25, 0.05), (0.5, 0.0, 0.5), (1 / 9,) * 9):
