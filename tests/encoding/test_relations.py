@@ -669,6 +669,10 @@ class TestFewApart:
             others = [(days[~inside] == day).mean() for day in (1, 2, 3)]  # drawn as those that were seen
             seen = [(true[:, 1] - true[:, 0] - shift == day).mean() for day in (1, 2, 3)]
             np.testing.assert_allclose(others, seen, rtol=0, atol=0.03)
+        after = draws * relation.slack  # without random numbers they lie there all the same
+        assert keep_relations(after, observed, holes, schema).count() == 0
+        days = (after[..., 1] - after[..., 0]) / relation.slack - shift
+        assert all((days[~inside] == day).mean() > 0.2 for day in (1, 2, 3))
         assert departures(from_frame(frame.assign(delivered=frame.delivered + pd.Timedelta("4D"))), schema) == [300]
 
     def test_numbers_that_differ_by_a_digit(self) -> None:

@@ -106,9 +106,10 @@ def _as_rounded(cells: RelationCells, place: int, drawn: Floats, said: Floats, c
     far they are from what the others say; else as far as it brings the others by `chance`. So with two columns that
     differ by a few values alone."""
     relation, weights = cells.relation, np.abs(np.array(cells.relation.weights))
-    near = np.abs(drawn - said) <= (1 - NEARLY) * cells.half / weights[place]
+    half = cells.half / weights[place]
+    near = np.abs(drawn - said) <= (1 - NEARLY) * half
     if chance is None:
-        return np.where(near, drawn, said)
+        return np.where(near, drawn, _brought(drawn, said - half, said + half) if relation.apart else said)
     if relation.apart:
         seen = np.array(relation.apart)[np.minimum((chance * len(relation.apart)).astype(int), len(relation.apart) - 1)]
         return np.where(near, drawn, said + (1 if place == 0 else -1) * (seen - relation.constant))

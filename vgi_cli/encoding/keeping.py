@@ -47,7 +47,8 @@ def keep_relations(
     missing   [N, columns]
     but       columns whose relations are left alone
     uniform   by the name of a column random numbers from 0 to 1 [m, N]; None: fills beside skipped columns stay, and
-              what is farther from a sum of rounded columns than rounding goes is moved to the sum itself
+              what is farther from a sum of rounded columns than rounding goes is moved to the sum itself, and of two
+              columns that differ by a few values to any of these
 
     A hole that the other cells of its relation determine gets what they say; so does one that two sums determine
     together. Where several cells of a relation are missing, all but one stay as they were drawn and the last one is
