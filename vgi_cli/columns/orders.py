@@ -2,15 +2,95 @@
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Callable
+from typing import Annotated, Literal, final
 
-from pydantic import NonNegativeFloat, PositiveFloat
+import numpy as np
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
+from vgi_cli.columns.numerals import Floats
 
 SMALL = 15
 """Distances that are kept."""
+FAR = 3.0
+"""Standard deviations from the mean beyond which a number says no more of whether cells are equal."""
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Term:
+    """What a column says of whether two others are equal.
+
+    name   of the column
+    what   its number in standard deviations from the mean, the square of that, or whether it is one code
+    code   the mean, or that code
+    scale  the standard deviation
+    """
+
+    name: str
+    what: Literal["number", "square", "at"]
+    code: Annotated[float, Field(allow_inf_nan=False)]
+    scale: PositiveFloat = 1.0
+
+    def of(self, codes: Floats) -> Floats:
+        """[..] of codes [..]."""
+        if self.what == "at":
+            return np.asarray(codes == self.code, np.float64)
+        number = np.clip((codes - self.code) / self.scale, -FAR, FAR)
+        return np.square(number) if self.what == "square" else number
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Chance:
+    """A logistic regression on some terms. `weights`: vectors of a constant and one weight for each term, that of the
+    rows first, then those of bootstrap samples."""
+
+    terms: tuple[Term, ...]
+    weights: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        if not self.weights or any(len(one) != 1 + len(self.terms) for one in self.weights):
+            raise ValueError("a chance has one weight for each term")
+
+    def of(self, codes: Callable[[str], Floats], shape: tuple[int, ...]) -> Floats:
+        """Probabilities [m, n] (shape) in rows, by `codes` [m, n] of columns; each draw has weights of its own."""
+        turn = np.arange(shape[0]) % len(self.weights)
+        weights = np.array(self.weights)[turn]
+        logits = np.broadcast_to(weights[:, :1], shape).copy()
+        for term, own in zip(self.terms, weights.T[1:], strict=True):
+            logits += own[:, None] * term.of(codes(term.name))
+        return np.asarray(1 / (1 + np.exp(-logits)))
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Ties:
+    """Where the cells of two columns in order are equal.
+
+    share  of the rows in which both are observed
+    low    how probable it is where the cell of `low` is not known, by the other cells
+    high   the same of `high`
+    apart  codes of rows in which they are not equal, some of them, evenly spread
+    ratio  whether these are compared by the ratio of their cells where that of `low` is not known, else by the distance
+    """
+
+    share: Annotated[float, Field(gt=0, lt=1)]
+    low: Chance
+    high: Chance
+    apart: tuple[tuple[float, float], ...]
+    ratio: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.apart:
+            raise ValueError("some rows of an order are not equal")
+
+    @property
+    def names(self) -> set[str]:
+        """Of the columns that say something of it."""
+        return {term.name for chance in (self.low, self.high) for term in chance.terms}
 
 
 @final
@@ -23,6 +103,7 @@ class Order:
     spread     of how far they are apart: the standard deviation, or the range of the middle half where that is less
     small      the small ones of the distances that were seen, evenly spread, ascending
     ratio      whether distances are those of the logarithms: of two columns of positive values over decades
+    ties       how often they are equal, where that is more often than what is drawn and brought into order would be
     """
 
     low: str
@@ -31,6 +112,7 @@ class Order:
     small: tuple[NonNegativeFloat, ...]
     shift: float = 0.0
     ratio: bool = False
+    ties: Ties | None = None
 
     def __post_init__(self) -> None:
         if self.low == self.high or len(self.small) != SMALL or list(self.small) != sorted(self.small):
@@ -39,3 +121,7 @@ class Order:
     def words(self) -> str:
         """`'admitted' ≤ 'discharged'`."""
         return f"'{self.low}' ≤ '{self.high}'"
+
+    def words_of_ties(self) -> str:
+        """The same, and in how many rows cells are equal: `'paid' ≤ 'invoiced', equal in 58% of the rows`."""
+        return self.words() if self.ties is None else f"{self.words()}, equal in {self.ties.share:.0%} of the rows"

@@ -229,6 +229,8 @@ class Schema:
         numbers = {column.name for column in schema.encoded if column.level_counts[-1] == 0}
         if not all({one.low, one.high} <= numbers for one in schema.orders):
             raise _damaged("orders do not fit the columns")
+        if not all(one.ties is None or one.ties.names <= set(schema.modelled) for one in schema.orders):
+            raise _damaged("ties of orders do not fit the columns")
         counts = {column.name: column.level_counts[-1] for column in schema.encoded}
         if not all(counts.get(one.name) == len(one.shares) and set(one.others) <= set(counts) for one in schema.skips):
             raise _damaged("skips do not fit the columns")

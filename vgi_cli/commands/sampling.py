@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection
 from typing import NamedTuple, cast
 
@@ -194,7 +195,8 @@ class Sampling:
             every = noise.at("skips").uniform([noise.columns[place]])[..., 0]
             return every[: len(draws)].double().cpu().numpy()
 
-        apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform)
+        ties = functools.partial(uniform_beside, noise, schema)
+        apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform, ties)
         if self._request.point is not None:
             draws = point_estimate(draws, cast(Point, self._request.point), schema)
             apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform)
@@ -281,10 +283,17 @@ class Sampling:
         return diagnostics
 
 
+def uniform_beside(noise: KeyedNoise, schema: Schema, name: str, other: str) -> Floats:
+    """[m, N] random numbers from 0 to 1 for the cells of a column, by the other column of its order."""
+    place = schema.layout.slices[schema.modelled.index(name)].start
+    return noise.at(f"orders/{other}").uniform([noise.columns[place]])[..., 0].double().cpu().numpy()
+
+
 def related_columns(schema: Schema) -> set[str]:
     """Names of the columns that have to do with others."""
     names = {name for relation in schema.relations for name in relation.names}
-    return names | {name for order in schema.orders for name in (order.low, order.high)}
+    names |= {name for order in schema.orders for name in (order.low, order.high)}
+    return names | {name for order in schema.orders if order.ties is not None for name in order.ties.names}
 
 
 def observed_codes(rows: Rows, schema: Schema, names: Collection[str]) -> Floats:

@@ -38,6 +38,7 @@ def keep_relations(
     schema: Schema,
     but: Collection[str] = (),
     uniform: Callable[[str], Floats] | None = None,
+    ties: Callable[[str, str], Floats] | None = None,
 ) -> Apart:
     """Let the fills keep to the skips and thresholds of their columns (`skips.py`), to their relations, and to their
     orders (`orders.py`), in place. In which rows of all draws some fill could not.
@@ -49,6 +50,8 @@ def keep_relations(
     uniform   by the name of a column random numbers from 0 to 1 [m, N]; None: fills beside skipped columns stay, and
               what is farther from a sum of rounded columns than rounding goes is moved to the sum itself, and of two
               columns that differ by a few values to any of these
+    ties      by the names of a column and of the other one of its order random numbers from 0 to 1 [m, N]; None: fills
+              of columns in order are equal as often as they are drawn so
 
     A hole that the other cells of its relation determine gets what they say; so does one that two sums determine
     together. Where several cells of a relation are missing, all but one stay as they were drawn and the last one is
@@ -74,7 +77,7 @@ def keep_relations(
         others = {name for one in schema.relations if one.how != "bands" for name in one.names}
         others |= {one.names[0] for one in bands}
         free = [one for one in bands if one.names[1] not in others]
-        apart.update(keep_orders(draws, observed, missing, schema, but, _rooms(observed, missing, schema, free)))
+        apart.update(keep_orders(draws, observed, missing, schema, but, _rooms(observed, missing, schema, free), ties))
         for one in bands:  # a number that was moved takes a level along that is a fill too
             first, second = (schema.modelled.index(name) for name in one.names)
             rows = np.flatnonzero(missing[:, first] & missing[:, second])

@@ -7,7 +7,8 @@ A model knows such columns as numbers that go together, and where they are close
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -16,13 +17,14 @@ import numpy as np
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.orders import SMALL, Order
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.scale import decades
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, half_digit
+from vgi_cli.encoding.ties import NOISE, Pair, beside, crossed, same, ties_of
 from vgi_cli.table.base import Table
 
 ROWS = 2_000
@@ -39,8 +41,6 @@ TIMES = 3.0
 """So many times the share of the rows that would not be in order then have small distances."""
 TAIL = 0.4
 """How far on the wrong side fills lie on average, in spreads of the distance: of a normal law as its tail does."""
-NOISE = 1e-12
-"""Share of the size of two cells by which they may be out of order."""
 
 
 def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) -> tuple[Order, ...]:
@@ -53,7 +53,7 @@ def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
     found: dict[tuple[str, str], Order] = {}
     for (i, low), (j, high) in itertools.permutations(enumerate(columns), 2):
         shift = _shift(low, high)
-        if shift is None or _crossed(cells[i].first, cells[j].first + shift).any():
+        if shift is None or crossed(cells[i].first, cells[j].first + shift).any():
             continue
         ratio = not isinstance(low, Moment)  # codes of moments count from an origin of their own
         settled = {low.name, high.name} in together
@@ -64,7 +64,16 @@ def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
     for low_name, high_name in found:
         above.setdefault(low_name, set()).add(high_name)
     follows = {(low, high) for low, highs in above.items() for name in highs for high in above.get(name, set())}
-    return tuple(order for pair, order in found.items() if pair not in follows)
+    every = {column.name: (column, codes_of(table, column)) for column in schema.encoded if found}
+    return tuple(_with_ties(order, every) for pair, order in found.items() if pair not in follows)
+
+
+def _with_ties(order: Order, columns: Mapping[str, tuple[ModelledColumn, Floats]]) -> Order:
+    """An order with what is to be said of where its cells are equal."""
+    (low, a), (high, b) = columns[order.low], columns[order.high]
+    return replace(
+        order, ties=ties_of(Pair(low, high, a, b + order.shift, order.shift), np.array(order.small), columns)
+    )
 
 
 class _Cells(NamedTuple):
@@ -111,7 +120,7 @@ def _in_order(low: _Cells, high: _Cells, shift: float, choice: float, *, ratio: 
     if n < FEWEST:
         return None
     a, b = low.codes[both], high.codes[both] + shift
-    if _crossed(a, b).any():
+    if crossed(a, b).any():
         return None
     ratio = ratio and bool(a.min() > 0) and decades(a, 0.0) is not None and decades(b, 0.0) is not None
     if ratio:
@@ -121,26 +130,21 @@ def _in_order(low: _Cells, high: _Cells, shift: float, choice: float, *, ratio: 
     spread = float(apart.std())
     if spread == 0:
         return None
-    crossed = NormalDist().cdf(-float(apart.mean()) / spread)
+    beyond = NormalDist().cdf(-float(apart.mean()) / spread)
     mixed = float(np.searchsorted(high.ordered + shift, low.ordered).mean()) / max(len(high.ordered), 1)
-    if crossed < CROSSED or -n * np.log1p(-min(mixed, 0.999)) < ENOUGH + choice:  # mixed: of two other rows
+    if beyond < CROSSED or -n * np.log1p(-min(mixed, 0.999)) < ENOUGH + choice:  # mixed: of two other rows
         return None
-    levels = (np.arange(SMALL) + 0.5) / SMALL * min(TIMES * crossed, 1.0)
+    levels = (np.arange(SMALL) + 0.5) / SMALL * min(TIMES * beyond, 1.0)
     small = np.quantile(b - a, levels, method="nearest").clip(0.0)
     middle = float(np.subtract(*np.quantile(apart, (0.75, 0.25))))
     return _Distances(size * (min(spread, middle) or spread), tuple(small.tolist()), ratio)
-
-
-def _crossed(low: Floats, high: Floats) -> Bools:
-    """[..] where cells are out of order, beyond the noise of arithmetic."""
-    return np.asarray(0.5 * low - 0.5 * high > 0.5 * NOISE * np.maximum(np.abs(low), np.abs(high)))
 
 
 def crossings(table: Table, schema: Schema) -> list[int]:
     """Of each order of a schema, in how many rows of a table both cells are observed and out of order."""
     columns = {column.name: column for column in schema.encoded}
     codes = {name: codes_of(table, columns[name]) for name in {n for one in schema.orders for n in (one.low, one.high)}}
-    return [int(_crossed(codes[one.low], codes[one.high] + one.shift).sum()) for one in schema.orders]
+    return [int(crossed(codes[one.low], codes[one.high] + one.shift).sum()) for one in schema.orders]
 
 
 def keep_orders(
@@ -150,6 +154,7 @@ def keep_orders(
     schema: Schema,
     but: Collection[str] = (),
     room: Mapping[str, tuple[Floats, Floats]] | None = None,
+    ties: Callable[[str, str], Floats] | None = None,
 ) -> Apart:
     """Bring fills into the order of their columns, in place; where some fill could not.
 
@@ -158,10 +163,13 @@ def keep_orders(
     missing   [N, columns]
     but       columns whose orders are left alone
     room      by columns of relations from where to where [N] each may move all the same
+    ties      by the names of a column and of the other one of its order random numbers from 0 to 1 [m, N]; None: fills
+              are equal as often as they are drawn so
 
     Columns are looked at from the least on. A fill that lies beyond a cell of its row which is observed, or was looked
     at before, is moved to the other side of it, by one of the small distances that were seen: the farther the more it
-    was on the wrong one. Other columns of a relation are settled before, and are not moved.
+    was on the wrong one. Where cells of two columns are equal in many rows, fills are made equal as often before that
+    (`ties.py`). Other columns of a relation are settled before, and are not moved.
     """
     apart = Apart(draws.shape[:2])
     if not schema.orders or not missing.any():
@@ -175,6 +183,8 @@ def keep_orders(
     places = [schema.modelled.index(name) for name in names]
     values = np.where(missing[:, places], draws[:, :, places], observed[:, places])
     fixed = ~missing[:, places] | np.array([name in settled for name in names], bool)
+    with_ties = [one for one in schema.orders if one.ties is not None and {one.low, one.high} <= set(names)]
+    cells = _Filled(schema, names, values, draws, observed, missing)
     for k in np.isfinite(most).sum(0).argsort(kind="stable").tolist():
         rows = np.flatnonzero(~fixed[:, k])
         if not len(rows):
@@ -186,14 +196,78 @@ def keep_orders(
         low = _Limit(lows.max(-1), small[below, k], spread[below, k], ratio[below, k])
         high = _Limit(highs.min(-1), small[k, above], spread[k, above], ratio[k, above])
         least, greatest = (end[rows] for end in rooms[names[k]]) if names[k] in rooms else (-np.inf, np.inf)
-        values[:, rows, k] = _between(schema.encoded[places[k]], some[..., k], low, high, (least, greatest))
+        column, drawn = schema.encoded[places[k]], some[..., k]
+        if ties is not None:
+            ends = np.maximum(low.ends, least), np.minimum(high.ends, greatest)
+            own = [one for one in with_ties if column.name in (one.low, one.high)]
+            drawn = _Cell(cells, column, rows, drawn, ends).tied(own, fixed, ties)
+        values[:, rows, k] = _between(column, drawn, low, high, (least, greatest))
         fixed[rows, k] = True
     draws[:, :, places] = np.where(missing[:, places], values, draws[:, :, places])
     for i, j in np.argwhere(np.isfinite(most)).tolist():
         filled = missing[:, places[i]] | missing[:, places[j]]
         pair = [places[i], places[j]]
-        apart.add(pair, filled & _crossed(values[..., i], values[..., j] + most[i, j]))
+        apart.add(pair, filled & crossed(values[..., i], values[..., j] + most[i, j]))
     return apart
+
+
+class _Filled(NamedTuple):
+    """Rows that are brought into order: `values` [m, N, names] are the codes of the columns of orders so far."""
+
+    schema: Schema
+    names: list[str]
+    values: Floats
+    draws: Floats
+    observed: Floats
+    missing: Bools
+
+    def codes(self, name: str, rows: Ints) -> Floats:
+        """[m, rows] of a column."""
+        if name in self.names:
+            return self.values[:, rows, self.names.index(name)]
+        place = self.schema.modelled.index(name)
+        return np.where(self.missing[rows, place], self.draws[:, rows, place], self.observed[rows, place])
+
+
+class _Cell(NamedTuple):
+    """The cells of a `column` in some `rows`, as they were `drawn` [m, rows], and between which `ends` they lie."""
+
+    filled: _Filled
+    column: ModelledColumn
+    rows: Ints
+    drawn: Floats
+    ends: tuple[Floats, Floats]
+
+    def tied(self, orders: Sequence[Order], fixed: Bools, ties: Callable[[str, str], Floats]) -> Floats:
+        """[m, rows] the cells, equal to those of the other columns of some orders as often as is to be, where these are
+        `fixed` [N, names] before."""
+        number = as_number(self.column)
+        assert number is not None, "orders are of numbers"
+        low, high = np.maximum(self.ends[0], number.ends[0]), np.minimum(self.ends[1], number.ends[1])
+        values, done, taken = self.drawn, np.zeros(self.drawn.shape, bool), np.zeros(self.drawn.shape)
+        for one in orders:
+            below = self.column.name == one.low
+            name = one.high if below else one.low
+            other = self.filled.codes(name, self.rows) + (one.shift if below else -one.shift)
+            assert one.ties is not None, "an order with ties"
+            chances = one.ties.low if below else one.ties.high
+            chance = chances.of(lambda each: self.filled.codes(each, self.rows), other.shape)
+            known = fixed[self.rows, self.filled.names.index(name)]
+            held = _valued(self.column, number, other, other, other)
+            able = known & same(held, other) & ~crossed(low, held) & ~crossed(held, high)
+            chance = np.where(able, np.minimum(chance / np.maximum(1 - taken, NOISE), 1.0), 0.0)  # as it is not another
+            found = beside(one, values, other, chance, ties(self.column.name, name)[:, self.rows], low=below)
+            apart = self.apart(found.values, other, number, -1 if below else 1)
+            away = known & found.moved & ~crossed(low, apart) & ~crossed(apart, high)
+            moved = np.where(found.equal, held, np.where(away, apart, values))
+            values, done = np.where(done, values, moved), done | found.equal
+            taken += chance * (1 - taken)
+        return values
+
+    def apart(self, values: Floats, other: Floats, number: Number, side: int) -> Floats:
+        """Values as the column has them, and not the other ones: by its last digit above (side 1) or below (-1)."""
+        held = _valued(self.column, number, values, values, values)
+        return np.where(side * (held - other) > 0, held, other + side * 2 * half_digit(self.column))
 
 
 class _Limit(NamedTuple):
@@ -258,7 +332,7 @@ def _between(
     held, able = values, inside
     for other in (moved, moved + digit, moved - digit, bottom, top):  # the last: a gap between may be wide
         found = _valued(column, number, other, bottom, top)
-        good = ~_crossed(low.ends, found) & ~_crossed(found, high.ends) & (found >= least) & (found <= most)
+        good = ~crossed(low.ends, found) & ~crossed(found, high.ends) & (found >= least) & (found <= most)
         held, able = np.where(able, held, found), able | good
         held = np.where(able, held, values)
     return held

@@ -108,7 +108,7 @@ def looked_for(table: Table, schema: Schema) -> bool:
 
 def kept_words(schema: Schema, shown: int | None = SHOWN) -> list[str]:
     """A line on what fills keep to, so many of what `every_kept` names (None: all); none where there is none."""
-    words = every_kept(schema)
+    words = every_kept(schema, ties=True)
     if not words:
         return []
     what = some_of(words, shown, ", which -v lists")
@@ -117,19 +117,19 @@ def kept_words(schema: Schema, shown: int | None = SHOWN) -> list[str]:
 
 def rest_of_kept(schema: Schema) -> list[str]:
     """A line on each that `kept_words` leaves out."""
-    return [f"in every row, and in fills: {words}" for words in every_kept(schema)[SHOWN:]]
+    return [f"in every row, and in fills: {words}" for words in every_kept(schema, ties=True)[SHOWN:]]
 
 
-def every_kept(schema: Schema, moved: Collection[str] | None = None) -> list[str]:
+def every_kept(schema: Schema, moved: Collection[str] | None = None, *, ties: bool = False) -> list[str]:
     """The relations, orders, skips, thresholds and structural zeros of a schema in words; `moved`: those that are left
-    alone if these columns are."""
+    alone if these columns are; `ties`: with how often columns in order are equal."""
 
     def counts(names: Iterable[str]) -> bool:
         return moved is None or not set(moved).isdisjoint(names)
 
     return [
         *(relation_words(one, schema) for one in schema.relations if counts(one.names)),
-        *(one.words() for one in schema.orders if counts((one.low, one.high))),
+        *(one.words_of_ties() if ties else one.words() for one in schema.orders if counts((one.low, one.high))),
         *(_skip_words(one, schema) for one in schema.skips if counts((one.name,))),
         *(_threshold_words(one, schema) for one in schema.thresholds if counts((one.name,))),
         *(_zeros_words(one, schema) for one in schema.structural_zeros if counts(one.names)),
