@@ -210,6 +210,33 @@ def test_dates_are_equal_as_often_and_else_apart_as_in_the_table() -> None:
         assert (apart == 1).mean() < 0.1  # they do not pile up beside the equal ones
 
 
+def test_dates_that_are_not_equal_lie_apart_as_in_rows_alike() -> None:
+    """The older the longer a stay, and the rarer one of a day; all draws were meant to be equal."""
+    rng = np.random.default_rng(11)
+    age, admitted = rng.integers(0, 90, N), rng.integers(0, 300, N)
+    days = np.where(rng.random(N) < 0.8 - 0.6 * age / 90, 0, 1 + rng.poisson(1 + 12 * age / 90))
+    start = pd.Timestamp("2023-03-01")
+    frame = pd.DataFrame(
+        {
+            "discharged": start + pd.to_timedelta(admitted + days, "D"),
+            "admitted": start + pd.to_timedelta(admitted, "D"),
+            "age": age,
+        }
+    )
+    schema = schema_of(frame)
+    checked("schema", schema.to_json())
+    assert Schema.from_json(schema.to_json()).orders == schema.orders and ties_in(schema).alike
+    true, missing = codes_in(frame, schema), np.zeros(frame.shape, bool)
+    missing[:, 0] = True
+    draws = np.repeat(true[None], M, 0)
+    draws[..., 0] = true[:, 1] - schema.orders[0].shift
+    assert not keep_orders(draws, true, missing, schema, ties=random()).count()
+    apart = (draws[..., 0] + schema.orders[0].shift - draws[..., 1]) / 86_400
+    for low, high in ((0, 30), (30, 60), (60, 90)):
+        rows = (low <= age) & (age < high)
+        assert apart[:, rows][apart[:, rows] > 0].mean() == pytest.approx(days[rows & (days > 0)].mean(), rel=0.15)
+
+
 def test_a_cell_that_equals_one_of_two_others() -> None:
     """Low ≤ mid ≤ high, of which mid is low in half of the rows and high in a third of them."""
     rng = np.random.default_rng(4)
@@ -304,6 +331,8 @@ def test_what_ties_are_made_of() -> None:
         Chance((Term("a", "number", 0.0),), ((0.0,),))
     with pytest.raises(ValueError, match="are not equal"):
         Ties(0.5, one, one, ())
+    with pytest.raises(ValueError, match="one probability each"):
+        Ties(0.5, one, one, ((0.0, 1.0),), alike=((0.5, 0.5), (0.5, 0.5)))
     ties = Ties(0.58, one, one, ((0.0, 1.0),))
     assert Order("a", "b", 1.0, (0.0,) * SMALL, ties=ties).words_of_ties() == "'a' ≤ 'b', equal in 58% of the rows"
     codes = np.array([[-9.0, 1.0, 2.0]])

@@ -75,6 +75,8 @@ class Ties:
     high   the same of `high`
     apart  codes of rows in which they are not equal, some of them, evenly spread
     ratio  whether these are compared by the ratio of their cells where that of `low` is not known, else by the distance
+    alike  how probable it would be there that they are equal, by `low` and by `high`: rows with about the same
+           probability are alike. Empty: those in which the other cell is about the same
     """
 
     share: Annotated[float, Field(gt=0, lt=1)]
@@ -82,10 +84,13 @@ class Ties:
     high: Chance
     apart: tuple[tuple[float, float], ...]
     ratio: bool = False
+    alike: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.apart:
             raise ValueError("some rows of an order are not equal")
+        if self.alike and len(self.alike) != len(self.apart):
+            raise ValueError("rows of an order have one probability each")
 
     @property
     def names(self) -> set[str]:

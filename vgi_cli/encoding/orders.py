@@ -251,12 +251,13 @@ class _Cell(NamedTuple):
             other = self.filled.codes(name, self.rows) + (one.shift if below else -one.shift)
             assert one.ties is not None, "an order with ties"
             chances = one.ties.low if below else one.ties.high
-            chance = chances.of(lambda each: self.filled.codes(each, self.rows), other.shape)
+            likely = chances.of(lambda each: self.filled.codes(each, self.rows), other.shape)
             known = fixed[self.rows, self.filled.names.index(name)]
             held = _valued(self.column, number, other, other, other)
             able = known & same(held, other) & ~crossed(low, held) & ~crossed(held, high)
-            chance = np.where(able, np.minimum(chance / np.maximum(1 - taken, NOISE), 1.0), 0.0)  # as it is not another
-            found = beside(one, values, other, chance, ties(self.column.name, name)[:, self.rows], low=below)
+            chance = np.where(able, np.minimum(likely / np.maximum(1 - taken, NOISE), 1.0), 0.0)  # as it is not another
+            u = ties(self.column.name, name)[:, self.rows]
+            found = beside(one, values, other, chance, likely, u, low=below)
             apart = self.apart(found.values, other, number, -1 if below else 1)
             away = known & found.moved & ~crossed(low, apart) & ~crossed(apart, high)
             moved = np.where(found.equal, held, np.where(away, apart, values))

@@ -73,22 +73,27 @@ def ties_of(pair: Pair, small: Floats, others: Mapping[str, tuple[ModelledColumn
     free, digit = below & above, 2 * max(half_digit(pair.low), half_digit(pair.high))
     if not _more(equal[free], a[free], b[free], digit, small):
         return None
-    apart = np.flatnonzero(~equal)
-    apart = apart[np.lexsort((a[apart], b[apart]))]
-    apart = apart[np.linspace(0, len(apart) - 1, min(SEEN, len(apart))).round().astype(int)]
-    ratio = not isinstance(pair.low, Moment) and bool(a.min() >= 0 and b[apart].min() > 0)
     columns = {name: (column, codes[some]) for name, (column, codes) in others.items()}
 
     def chance(open_: Bools, known: str, unknown: str) -> Chance:
         rest = {known: columns[known], **{name: one for name, one in columns.items() if name not in (known, unknown)}}
         return _chance(equal, open_, rest)
 
+    chances = chance(below, pair.high.name, pair.low.name), chance(above, pair.low.name, pair.high.name)
+    ratio = not isinstance(pair.low, Moment) and bool(a.min() >= 0 and b[~equal].min() > 0)
+    likely = np.stack([one.of(lambda name: columns[name][1][None], (1, len(a)))[0] for one in chances], 1)
+    whole = ~equal & ~np.isnan(likely).any(1)
+    by_chance = isinstance(pair.low, Moment) and all(one.terms for one in chances)  # a date by itself says little
+    by_chance = by_chance and int(whole.sum()) >= NEAREST
+    apart = np.flatnonzero(whole if by_chance else ~equal)
+    apart = apart[np.lexsort((a[apart], b[apart]))]
+    apart = apart[np.linspace(0, len(apart) - 1, min(SEEN, len(apart))).round().astype(int)]
     return Ties(
         float(equal.mean()),
-        chance(below, pair.high.name, pair.low.name),
-        chance(above, pair.low.name, pair.high.name),
+        *chances,
         tuple(zip(a[apart].tolist(), (b[apart] - pair.shift).tolist(), strict=True)),
         ratio,
+        tuple(zip(*likely[apart].T.tolist(), strict=True)) if by_chance else (),
     )
 
 
@@ -218,11 +223,14 @@ class Beside(NamedTuple):
     values: Floats
 
 
-def beside(order: Order, values: Floats, other: Floats, chance: Floats, u: Floats, *, low: bool) -> Beside:
+def beside(
+    order: Order, values: Floats, other: Floats, chance: Floats, likely: Floats, u: Floats, *, low: bool
+) -> Beside:
     """Fills beside the other cell of an order with ties.
 
     values, other  [m, n] codes of the fills as they were drawn, and of the other cells as those of the same column
     chance         [m, n] how probable it is that they are equal
+    likely         [m, n] the same by the rest of the row alone, by which rows are alike
     u              [m, n] random numbers from 0 to 1
     low            whether the fills are of the lower column
     """
@@ -232,10 +240,11 @@ def beside(order: Order, values: Floats, other: Floats, chance: Floats, u: Float
     left = np.where(equal, 0.0, (u - chance) / np.maximum(1 - chance, 1e-12))  # is random again
     seen = np.array(ties.apart)
     known, unknown = (seen[:, 1] + order.shift, seen[:, 0]) if low else (seen[:, 0] - order.shift, seen[:, 1])
-    ascending = np.lexsort((np.random.default_rng(0).permutation(len(known)), known))  # of equal ones some of all
-    known, unknown = known[ascending], unknown[ascending]
+    by, own = (np.array(ties.alike)[:, 0 if low else 1], likely) if ties.alike else (known, other)
+    ascending = np.lexsort((np.random.default_rng(0).permutation(len(known)), by))  # of equal ones some of all
+    by, known, unknown = by[ascending], known[ascending], unknown[ascending]
     size = min(NEAREST, len(known))
-    middle = (np.searchsorted(known, other, side="left") + np.searchsorted(known, other, side="right")) // 2
+    middle = (np.searchsorted(by, own, side="left") + np.searchsorted(by, own, side="right")) // 2
     first = np.clip(middle - size // 2, 0, len(known) - size)
     side = -1.0 if low else 1.0
     far, nearer = side * (values - other), np.zeros(values.shape, int)
