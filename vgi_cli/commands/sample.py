@@ -18,7 +18,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import SampleRequest
 from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.samplers import build_imputer
-from vgi_cli.commands.sampling import uniform_beside
+from vgi_cli.commands.sampling import uniform_beside, uniform_of
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.encoder import decode, unpool
 from vgi_cli.encoding.keeping import keep_relations
@@ -103,8 +103,9 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
     codes = unpool(decode(x, schema)[None], schema, seed, keys)
     every = np.ones(codes.shape[1:], bool)
     require_finite(codes, every, schema.layout.columns)
-    ties = functools.partial(uniform_beside, KeyedNoise(seed, schema.layout.names, keys, FIRST, "sample"), schema)
-    keep_relations(codes, codes[0], every, schema, ties=ties)
+    noise = KeyedNoise(seed, schema.layout.names, keys, FIRST, "sample")
+    uniform = functools.partial(uniform_of, noise, schema)
+    keep_relations(codes, codes[0], every, schema, (), uniform, functools.partial(uniform_beside, noise, schema))
     avoid_codes(codes, table, schema)
     take_back(rules, codes, codes[0], every, schema)
     return Content(Whole(table), schema, find_styles([table], schema), HeldDraws(codes), stay)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -190,16 +191,13 @@ class Sampling:
         require_finite(draws, missing, schema.layout.columns)
         observed = observed_codes(rows, schema, related_columns(schema))
 
-        def uniform(name: str) -> Floats:
-            place = schema.layout.slices[schema.modelled.index(name)].start
-            every = noise.at("skips").uniform([noise.columns[place]])[..., 0]
-            return every[: len(draws)].double().cpu().numpy()
-
+        uniform = functools.partial(uniform_of, noise, schema)
         ties = functools.partial(uniform_beside, noise, schema)
         apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform, ties)
         if self._request.point is not None:
             draws = point_estimate(draws, cast(Point, self._request.point), schema)
-            apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform)
+            first = functools.partial(uniform_of, replace(noise, draws=noise.draws[:1]), schema)
+            apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, first)
         if self._blanks:
             self._unkept.append(apart)
         else:
@@ -281,6 +279,12 @@ class Sampling:
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
         report_diagnostics(self.sampler, diagnostics, self._reporter)
         return diagnostics
+
+
+def uniform_of(noise: KeyedNoise, schema: Schema, name: str) -> Floats:
+    """[m, N] random numbers from 0 to 1 for the cells of a column that is brought into line with others."""
+    place = schema.layout.slices[schema.modelled.index(name)].start
+    return noise.at("skips").uniform([noise.columns[place]])[..., 0].double().cpu().numpy()
 
 
 def uniform_beside(noise: KeyedNoise, schema: Schema, name: str, other: str) -> Floats:

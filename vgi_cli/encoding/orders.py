@@ -23,7 +23,7 @@ from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.scale import decades
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
-from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, half_digit
+from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, half_digit, shift_between
 from vgi_cli.encoding.ties import NOISE, Pair, beside, crossed, same, ties_of
 from vgi_cli.table.base import Table
 
@@ -52,7 +52,7 @@ def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
     choice = 2 * np.log(max(len(columns), 1))
     found: dict[tuple[str, str], Order] = {}
     for (i, low), (j, high) in itertools.permutations(enumerate(columns), 2):
-        shift = _shift(low, high)
+        shift = shift_between(low, high)
         if shift is None or crossed(cells[i].first, cells[j].first + shift).any():
             continue
         ratio = not isinstance(low, Moment)  # codes of moments count from an origin of their own
@@ -88,19 +88,6 @@ class _Cells(NamedTuple):
         seen = codes[~np.isnan(codes)]
         some = seen[np.linspace(0, len(seen) - 1, min(len(seen), ROWS)).astype(int)] if len(seen) else seen
         return cls(codes, codes[:FIRST_LOOK], np.sort(some))
-
-
-def _shift(low: ModelledColumn, high: ModelledColumn) -> float | None:
-    """What is added to the codes of one column to compare them with those of another one; None: they count other
-    things."""
-    if not isinstance(low, Moment) and not isinstance(high, Moment):
-        return 0.0
-    if not isinstance(low, Moment) or not isinstance(high, Moment):
-        return None
-    a, b = low.clock, high.clock
-    if (a.what, a.measure) != (b.what, b.measure) or (a.zone is None) != (b.zone is None):
-        return None
-    return b.origin / b.per - a.origin / a.per
 
 
 class _Distances(NamedTuple):

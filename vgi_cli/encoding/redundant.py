@@ -187,6 +187,18 @@ def half_digit(column: ModelledColumn) -> float:
     return 0.0 if lattice is None or lattice.stand_in else 0.5 * lattice.resolution
 
 
+def shift_between(first: ModelledColumn, other: ModelledColumn) -> float | None:
+    """What the codes of two columns differ by where their cells are the same; None where they count other things."""
+    if not isinstance(first, Moment) and not isinstance(other, Moment):
+        return 0.0
+    if not isinstance(first, Moment) or not isinstance(other, Moment):
+        return None
+    a, b = first.clock, other.clock
+    if (a.what, a.measure) != (b.what, b.measure) or (a.zone is None) != (b.zone is None):
+        return None
+    return b.origin / b.per - a.origin / a.per
+
+
 def unlooked(schema: Schema) -> list[str]:
     """A line for what is not looked for, as there are too many columns."""
     numbers = sum(as_number(column) is not None for column in schema.encoded)

@@ -19,7 +19,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.periods import IN_A_YEAR
 from vgi_cli.columns.relations import PARTS_OF_ONE, Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.redundant import Redundant, codes_of, half_digit
+from vgi_cli.encoding.redundant import Redundant, codes_of, half_digit, shift_between
 from vgi_cli.encoding.rounding_law import by_rounding
 from vgi_cli.table.base import Table
 
@@ -194,7 +194,7 @@ def _few_apart(table: Table, schema: Schema, one: Redundant) -> Relation | None:
     where they do not, or where the least or the greatest of these is no difference: that is an order (orders.py)."""
     columns = {column.name: column for column in schema.encoded}
     first, other = (columns[name] for name in (one.name, *one.by))
-    step, shift = 2 * half_digit(first), _shift(first, other)
+    step, shift = 2 * half_digit(first), shift_between(first, other)
     if shift is None or not step or abs(2 * half_digit(other) / step - 1) > TIE:
         return None
     codes = np.stack([codes_of(table, first), codes_of(table, other)], 1)
@@ -226,18 +226,6 @@ def _end_there(steps: Ints) -> bool:
     counts = np.bincount(steps).astype(float)
     ends = [(counts[0], counts[1]), (counts[-1], counts[-2])]
     return bool(counts.all()) and all(last * min(last / before, 1.0) >= OFTEN for last, before in ends)
-
-
-def _shift(first: ModelledColumn, other: ModelledColumn) -> float | None:
-    """What the codes of two columns differ by where their cells are the same; None where they count other things."""
-    if not isinstance(first, Moment) and not isinstance(other, Moment):
-        return 0.0
-    if not isinstance(first, Moment) or not isinstance(other, Moment):
-        return None
-    a, b = first.clock, other.clock
-    if (a.what, a.measure) != (b.what, b.measure) or (a.zone is None) != (b.zone is None):
-        return None
-    return b.origin / b.per - a.origin / a.per
 
 
 def _of_its_day(relation: Relation, columns: Mapping[str, ModelledColumn]) -> Relation:
