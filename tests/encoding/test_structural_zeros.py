@@ -105,7 +105,7 @@ def test_shares_that_fall_step_by_step_are_no_limit() -> None:
 def test_several_pairs_are_said_in_one_line() -> None:
     a, b, c = Part("at", 0.0), Part("below", 2.0), Part("at", 3.0)
     zeros = StructuralZeros(("sex", "age"), ((a, b), (a, c)), ((1.0, 1.0),))
-    assert zeros.words("m", "2") == "2 pairs of cells of 'sex' and 'age' never go together ('sex' = m and 'age' < 2)"
+    assert zeros.words("m", "2") == "2 combinations of 'sex' and 'age' never occur, such as m with 'age' < 2"
     np.testing.assert_array_equal(zeros.excludes(np.array([0, 0, 0, 1]), np.array([1, 2, 3, 1])), [1, 0, 1, 0])
 
 

@@ -54,9 +54,9 @@ class StructuralZeros:
     def words(self, first: str, second: str) -> str:
         """`'sex' = m never goes with 'pregnant' = yes`; `first`, `second`: the codes of the first pair as their columns
         write them."""
-        a, b = self.pairs[0]
-        parts = [f"'{self.names[0]}' {SIGNS[a.where]} {first}", f"'{self.names[1]}' {SIGNS[b.where]} {second}"]
+        cells = zip(self.names, self.pairs[0], (first, second), strict=True)
         if len(self.pairs) == 1:
-            return " never goes with ".join(parts)
+            return " never goes with ".join(f"'{name}' {SIGNS[part.where]} {code}" for name, part, code in cells)
         names = " and ".join(f"'{name}'" for name in self.names)
-        return f"{len(self.pairs):,} pairs of cells of {names} never go together ({' and '.join(parts)})"
+        one = (code if part.where == "at" else f"'{name}' {SIGNS[part.where]} {code}" for name, part, code in cells)
+        return f"{len(self.pairs):,} combinations of {names} never occur, such as {' with '.join(one)}"
