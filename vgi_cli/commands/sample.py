@@ -122,13 +122,13 @@ def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch:
     if not fitted.marginal:
         dtype = next(model.parameters()).dtype
         box = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
+        apart, generators = fitted.schema.structural_zeros, functools.partial(_generator, noise.seed)
         try:
-            generators = functools.partial(_generator, noise.seed)
             return draw_rows(model, n, box, generators, watch, functools.partial(_accepted, fitted.schema)).cpu()
         except TooFewInside:
             raise RunError(
                 f"run '{fitted.run.name}': fewer than one in {ROUNDS:,} rows of the model lie within the bounds of "
-                "every column",
+                f"every column{' and keep cells apart that never go together' if apart else ''}",
                 "fit longer, or with wider bounds (--bounds)",
             ) from None
     imputer, dtype = build_imputer(fitted, "exact", [model], device)

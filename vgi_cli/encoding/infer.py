@@ -176,6 +176,10 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
     looked = looked_for(table, schema)
     relations = relations_among(table, schema, found)
     orders = orders_among(table, schema, relations) if looked else ()
+    ordered = {name for one in orders for name in (one.low, one.high)}
+    if any(one.apart and ordered & set(one.names) for one in relations):  # its columns would be settled before these
+        relations = tuple(one for one in relations if not (one.apart and ordered & set(one.names)))
+        orders = orders_among(table, schema, relations)
     kept = skips_among(table, schema, skips) if looked else ()
     thresholds = thresholds_among(table, schema, kept) if looked else ()
     schema = replace(schema, relations=relations, orders=orders, skips=kept, thresholds=thresholds)

@@ -66,7 +66,7 @@ def keep_relations(
     if uniform is not None:
         apart.update(keep_skips(draws, missing, schema, uniform, but))
         apart.update(keep_thresholds(draws, missing, schema, uniform, but))
-        apart.update(keep_structural_zeros(draws, missing, schema, uniform, but))
+        keep_structural_zeros(draws, missing, schema, uniform, but)
     for j, column in enumerate(schema.encoded):
         number = as_number(column)
         if number is not None and number.significant is not None:  # rounded before others are computed from them
@@ -83,6 +83,10 @@ def keep_relations(
             rows = np.flatnonzero(missing[:, first] & missing[:, second])
             said = one.said(draws[:, rows, second])
             draws[:, rows, first] = np.where(np.isnan(said), draws[:, rows, first], said)
+    if uniform is not None:  # again: cells that were computed or moved since may be of another kind
+        settled = {name for relation in schema.relations for name in relation.names}
+        settled |= {name for order in schema.orders for name in (order.low, order.high)}
+        apart.update(keep_structural_zeros(draws, missing, schema, uniform, but, settled))
     return apart
 
 

@@ -157,13 +157,12 @@ def _beyond(
     own = [one for one in states if one.how == "levels"]
     choice = SURELY + math.log(2 * max(sum(len(one.parts) for one in own) * len(numbers), 1))
     for one, name in itertools.product(own, numbers):
-        values, known = codes[name], (one.state >= 0) & ~np.isnan(codes[name])
-        state, values = one.state[known], values[known]
-        order = np.argsort(values, kind="stable")
-        state, values = state[order], values[order]
-        for number, part in enumerate(one.parts):
-            has = state == number
-            below, above = _limit(has, values), _limit(has[::-1], -values[::-1])
+        known = (one.state >= 0) & ~np.isnan(codes[name])
+        state, values = one.state[known], codes[name][known]
+        ordered, by_level = np.sort(values), np.lexsort((values, state))
+        ends = np.searchsorted(state[by_level], np.arange(len(one.parts) + 1))
+        for part, beside in zip(one.parts, np.split(values[by_level], ends[1:-1]), strict=True):
+            below, above = _limit(beside, ordered), _limit(-beside[::-1], -ordered[::-1])
             if below is not None and below.nats >= choice:
                 yield (one.name, part), (name, Part("below", below.code))
             if above is not None and above.nats >= choice:
@@ -177,11 +176,10 @@ class _Limit(NamedTuple):
     nats: float
 
 
-def _limit(has: Bools, values: Floats) -> _Limit | None:
-    """Of rows that have a level or not [N], in the order of their numbers [N]: where the level begins; None where it is
-    not dense up to there."""
-    own = values[has]
-    if len(own) < DENSE:
+def _limit(own: Floats, values: Floats) -> _Limit | None:
+    """Where a level begins, by the numbers in its rows [n] and in all rows [N], both in order; None where it is not
+    dense up to there."""
+    if len(own) < DENSE or own[0] == values[0]:
         return None
     low, high = np.quantile(own, [0.05, 0.95])
     near = own[0] + EDGE * (high - low)
@@ -226,7 +224,12 @@ def possible(x: Floats, missing: Bools, schema: Schema) -> Bools:
 
 
 def keep_structural_zeros(
-    draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], but: Collection[str] = ()
+    draws: Floats,
+    missing: Bools,
+    schema: Schema,
+    uniform: Callable[[str], Floats],
+    but: Collection[str] = (),
+    settled: Collection[str] = (),
 ) -> Apart:
     """Draw another cell in place of one that goes with another one of its row in no row, where a sampler that knows of
     it (`possible`) was not asked, or had no other draw: from the cells that are seen beside that one. In place; where
@@ -235,20 +238,22 @@ def keep_structural_zeros(
     draws    [m, N, columns] codes of completed rows
     missing  [N, columns]
     uniform  by the name of a column random numbers from 0 to 1 [m, N]
-    but      columns whose fills stay
+    but      columns whose zeros are left alone
+    settled  columns whose fills stay
     """
+    moving = missing & np.array([name not in settled for name in schema.modelled], bool)
     own = [
         (one, np.array(one.seen), [schema.modelled.index(name) for name in one.names])
         for one in schema.structural_zeros
         if not set(one.names) & set(but)
     ]
     for one, seen, places in own:
-        rows = np.flatnonzero(missing[:, places].any(1))
+        rows = np.flatnonzero(moving[:, places].any(1))
         wrong = one.excludes(*(draws[:, rows, place] for place in places))
         numbers = [uniform(name) for name in one.names] if wrong.any() else []
         for draw, i in np.argwhere(wrong).tolist():
             row = rows[i]
-            moved = int(missing[row, places[1]])
+            moved = int(moving[row, places[1]])
             beside = _beside(one, seen, 1 - moved, float(draws[draw, row, places[1 - moved]]))
             if len(beside):
                 at = min(int(numbers[moved][draw, row] * len(beside)), len(beside) - 1)

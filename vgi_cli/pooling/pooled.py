@@ -161,7 +161,7 @@ def _quantile(df: Floats, level: float) -> Floats:
         # P(|t| > q) is the incomplete beta function I_x(a, 1/2) of x = df / (df + q²), x^a / (a B(a, 1/2)) for small x
         log_tail = np.log1p(-level) + special.gammaln(a + 1) + special.gammaln(0.5) - special.gammaln(a + 0.5)
         far = np.where(df > 0, np.exp((np.log(df) - log_tail / a) / 2), np.inf)
-        return np.where(far > FAR, far, special.stdtrit(df, (1 + level) / 2))
+        return np.where((far > FAR) & (df < 1), far, special.stdtrit(df, (1 + level) / 2))
 
 
 def _finite(values: dict[str, Any]) -> dict[str, Any]:
