@@ -39,6 +39,8 @@ Loop: TypeAlias = Literal[
     "laws",
     "networks",
     "network_gradients",
+    "residual",
+    "residual_gradients",
 ]
 
 
@@ -115,8 +117,8 @@ def suits_rows(*values: Tensor) -> bool:
 
 
 def suits_networks(*values: Tensor) -> bool:
-    """Whether there are compiled loops for networks, and rows, such as these (`networks.py`). Products of rounded
-    factors are left to torch (`products.py`)."""
+    """Whether there are compiled loops for networks, and rows, such as these (`networks.py`, `residual.py`).
+    Products of rounded factors are left to torch (`products.py`)."""
     plain = all(_suits(some) and some.is_cpu for some in values)
     return plain and torch.get_float32_matmul_precision() == "highest" and kernel("networks") is not None
 

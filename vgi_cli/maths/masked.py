@@ -9,14 +9,15 @@ Rows are the last dimension: X is [D, R].
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vgi_cli.maths.nets import Dropout
+from vgi_cli.maths import residual
+from vgi_cli.maths.nets import Dropout, masks_of
 
 
 def unit_degrees(D: int, hidden: int) -> Tensor:
@@ -76,6 +77,25 @@ class MaskedBlock(nn.Module):
         return X + change
 
 
+def outputs(
+    X: Tensor, inlet: tuple[Tensor, Tensor], blocks: Sequence[MaskedBlock], outlet: tuple[Tensor, Tensor]
+) -> Tensor:
+    """X [in, R] through a linear layer, masked blocks and another linear layer: [out, R].
+
+    inlet, outlet  weight [outputs, inputs] and bias [outputs]
+    """
+    layers = [layer for block in blocks for layer in (block.first, block.second)]
+    if residual.suit(X, inlet[0], *(layer.weight for layer in layers), outlet[0]):
+        pairs = [inlet, *((layer.matrix(), layer.bias) for layer in layers), outlet]
+        like = X.new_empty(()).expand(len(inlet[0]), X.shape[1])
+        masks = masks_of([block.dropout for block in blocks], like)
+        return residual.through(residual.Residual([part for pair in pairs for part in pair], *masks, turned=True), X)
+    hidden = torch.addmm(inlet[1][:, None], inlet[0], X)
+    for block in blocks:
+        hidden = block(hidden)
+    return torch.addmm(outlet[1][:, None], outlet[0], hidden)
+
+
 class MaskedResidualNet(nn.Module):
     """D columns -> `each` outputs a column, those of column i from the columns before i; of column 0 they are free,
     or from the context alone where there is one, of `context` numbers."""
@@ -105,10 +125,8 @@ class MaskedResidualNet(nn.Module):
 
     def forward(self, X: Tensor, context: Tensor | None = None) -> Tensor:
         """[D, R] -> [each, D, R], all columns in one pass; context [E, R]."""
-        hidden: Tensor = self.inlet(X if context is None else torch.cat([context, X]))
-        for block in self._blocks:
-            hidden = block(hidden)
-        out: Tensor = self.outlet(hidden)
+        ends = [(layer.matrix(), layer.bias) for layer in (self.inlet, self.outlet)]
+        out = outputs(X if context is None else torch.cat([context, X]), ends[0], self._blocks, ends[1])
         return out.view(self.each, self.D, -1)
 
     def solve(self, column: Callable[[int, Tensor], Tensor], context: Tensor | None = None) -> Tensor:

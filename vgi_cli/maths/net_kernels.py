@@ -1,6 +1,6 @@
 """Loops that numba compiles, for float32 on a CPU: rows through the one of S small networks that each of them needs,
-and the derivatives (`networks.py` says what is computed). Importing this file needs numba; `compiled.py` asks for the
-loops.
+and the derivatives (`networks.py` says what is computed); the same for rows that all pass through one residual network
+(`residual.py`). Importing this file needs numba; `compiled.py` asks for the loops.
 
 In torch rows are sorted into tiles of one size, which are copied, filled up and multiplied layer by layer, with some
 dozen passes over memory between. Here the rows of a network pass through all of its layers, BLOCK at a time, while they
@@ -13,6 +13,7 @@ them enters nothing else. A product keeps what it sums in registers, of ROWS row
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,17 @@ PAIRS = bool(get_host_cpu_features().get("avx512f"))
 """Whether there are registers for two vectors of so many rows."""
 BLOCK = 36
 """Rows that pass through the layers together, a multiple of ROWS."""
+TALL = 192
+"""Rows of a residual network that pass through two layers together, a multiple of ROWS and of WIDE: so many that
+weights and the sums of their gradients, which together may not stay in the second cache, are seldom fetched."""
 SIZE = 4
 """Bytes of a number."""
 LINE = WIDE * SIZE
 """Bytes of a vector."""
+PAIR = 2 * LINE
+"""Bytes of two."""
+HIGH = (TALL // WIDE | 1) * LINE
+"""Bytes from row to row of a matrix with a column for each of TALL rows: an odd number of vectors (`_apart`)."""
 INT = 8
 """Bytes of an integer."""
 WIDTH, WEIGHT, BIAS, TO_WEIGHT, TO_BIAS = (INT * place for place in range(5))
@@ -158,6 +166,17 @@ def _where_positive(typing: Any, a: Any, b: Any, c: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         above = builder.fcmp_ordered(">", arguments[0], ir.Constant(_VECTOR, [0.0] * WIDE))
         return builder.select(above, *arguments[1:])
+
+    return _vector(_vector, _vector, _vector), generate
+
+
+@intrinsic
+def _where_low(typing: Any, a: Any, b: Any, c: Any) -> Any:
+    """b where a <= 0, else c: where a is NaN too."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        low = builder.fcmp_ordered("<=", arguments[0], ir.Constant(_VECTOR, [0.0] * WIDE))
+        return builder.select(low, *arguments[1:])
 
     return _vector(_vector, _vector, _vector), generate
 
@@ -553,11 +572,281 @@ def backward(addresses: Any, sizes: Any, slope: Any) -> None:
     room[0] = 0.0  # numba lets go of an array after its last use
 
 
-LOOPS = {"networks": (forward, 6), "network_gradients": (backward, 7)}  # and how many addresses each takes
+# Residual networks. All rows take the same layers, which may be wide: TALL rows pass through two of them together, and
+# then the next ones. Rows lie one below the other, `_apart`; what comes from torch and goes to it has a column for each
+# row.
+
+
+@inlined
+def _apart(width: Any) -> Any:
+    """Bytes from row to row: an odd number of vectors, so that rows do not meet in a few places of the cache."""
+    return (_vectors(width) | 1) * LINE
+
+
+@inlined
+def _panelled(inner: Any, columns: Any) -> Any:
+    """Bytes that `_panels` writes."""
+    return (columns + 2 * WIDE - 1) // (2 * WIDE) * inner * PAIR
+
+
+@inlined
+def _panels(to: Any, weight: Any, shape: Any, steps: Any) -> None:
+    """A matrix [inner, columns] as panels of two vectors of columns, one after the other, each with all of its rows.
+
+    steps  bytes from row to row and from column to column
+    """
+    inner, columns = shape
+    down, right = steps
+    for first in range(0, columns, 2 * WIDE):
+        count = min(2 * WIDE, columns - first)
+        source = weight + first * right
+        for k in range(inner):
+            for c in range(count):
+                _set_number(to + c * SIZE, _number(source + k * down + c * right))
+            for c in range(count, 2 * WIDE):
+                _set_number(to + c * SIZE, np.float32(0))
+            to += PAIR
+
+
+@inlined
+def _by_panels(a: Any, panels: Any, c: Any, start: Any, shape: Any) -> None:
+    """`_product` with a matrix that `_panels` wrote: one of them stays in the first cache for all rows."""
+    c_at, c_row = c
+    s_at, s_row = start
+    rows, inner, vectors = shape
+    for v in range(0, vectors, 2):
+        b, at = (panels + v // 2 * inner * PAIR, PAIR), v * LINE
+        _product(a, b, (c_at + at, c_row), (s_at + at, s_row), (rows, inner, min(2, vectors - v)))
+
+
+@inlined
+def _cut(to: Any, source: Any, lines: Any, some: Any) -> None:
+    """Columns of so many lines into lines of HIGH.
+
+    some  how many columns; bytes from line to line
+    """
+    n, step = some
+    for i in range(lines):
+        _copy(to + i * HIGH, source + i * step, n)
+
+
+@inlined
+def _mask(to: Any, mask: Any, shape: Any, steps: Any) -> None:
+    """Rows times those of a mask.
+
+    shape  rows, numbers of a row
+    steps  bytes from row to row of `to`; of the mask, from row to row and from number to number
+    """
+    rows, width = shape
+    row, down, right = steps
+    whole = width // WIDE * LINE if right == SIZE else 0
+    for r in range(rows):
+        at, own = to + r * row, mask + r * down
+        for v in range(0, whole, LINE):
+            _store(at + v, _times(_load(at + v), _load(own + v)))
+        for i in range(whole // SIZE, width):
+            _set_number(at + i * SIZE, _number(at + i * SIZE) * _number(own + i * right))
+
+
+def residual(addresses: Any, sizes: Any) -> None:
+    """Rows through a residual network: h = W x + b; h = h + W2 (mask relu(W1 relu(h) + b1)) + b2 in each block;
+    out = W h + b.
+
+    addresses  read: x [F, R]; the table of layers, with weights [outputs, inputs]; the address of the mask of each
+               block (0: none). Written: out [E, R]; h, and after it, where these are kept, relu(h) and what the second
+               layer sees of each block, all with lines `_apart` and with the rows that fill up R
+    sizes      R; the first row, a multiple of ROWS, and the one after the last; F; H; blocks; E; whether these are
+               kept; bytes of a mask from row to row and from unit to unit
+    """
+    x, layers, masks, out, kept = addresses
+    R, first, end, F, H, blocks, E, keep, down, right = sizes
+    row, vectors, line = _apart(H), _vectors(H), R * SIZE
+    layer = _filled(R) * row
+    each = max(_panelled(H, H), _panelled(F, H), _filled(E) * H * SIZE)
+    lines = F + H + 2 * _filled(E)
+    room = np.zeros((row + 2 * each + 2 * TALL * row + lines * HIGH) // SIZE, np.float32)
+    bias = room.ctypes.data
+    weight, second = bias + row, bias + row + each
+    a, z = second + each, second + each + TALL * row
+    seen = z + TALL * row
+    turned = seen + F * HIGH
+    last, biases = turned + H * HIGH, turned + (H + _filled(E)) * HIGH
+    zero = _all(np.float32(0))
+    _panels(weight, _layer(layers, 0, WEIGHT), (F, H), (SIZE, F * SIZE))
+    _copy(bias, _layer(layers, 0, BIAS), H)
+    for begin in range(first, end, TALL):
+        n = min(TALL, end - begin)
+        _cut(seen, x + begin * SIZE, F, (n, line))
+        _by_panels((seen, SIZE, HIGH), weight, (kept + begin * row, row), (bias, 0), (_filled(n), F, vectors))
+    for block in range(blocks):
+        index = 1 + 2 * block
+        mask = _integer(masks + block * INT)
+        _panels(weight, _layer(layers, index, WEIGHT), (H, H), (SIZE, H * SIZE))
+        _panels(second, _layer(layers, index + 1, WEIGHT), (H, H), (SIZE, H * SIZE))
+        for begin in range(first, end, TALL):
+            n = min(TALL, end - begin)
+            rows, h = _filled(n), kept + begin * row
+            if keep:
+                a, z = h + index * layer, h + (index + 1) * layer
+            for v in range(0, rows * row, LINE):
+                _store(a + v, _where_low(_load(h + v), zero, _load(h + v)))
+            _copy(bias, _layer(layers, index, BIAS), H)
+            _by_panels((a, row, SIZE), weight, (z, row), (bias, 0), (rows, H, vectors))
+            for v in range(0, rows * row, LINE):
+                _store(z + v, _where_low(_load(z + v), zero, _load(z + v)))
+            if mask:
+                _mask(z, mask + begin * down, (n, H), (row, down, right))
+            _by_panels((z, row, SIZE), second, (h, row), (h, row), (rows, H, vectors))
+            _copy(bias, _layer(layers, index + 1, BIAS), H)
+            for r in range(rows):
+                _add_vectors(h + r * row, bias, vectors)
+    index = 1 + 2 * blocks
+    _copy(weight, _layer(layers, index, WEIGHT), E * H)
+    for e in range(E):
+        value = _all(_number(_layer(layers, index, BIAS) + e * SIZE))
+        for v in range(0, HIGH, LINE):
+            _store(biases + e * HIGH + v, value)
+    for begin in range(first, end, TALL):
+        n, h = min(TALL, end - begin), kept + begin * row
+        for i in range(H):
+            for r in range(n):
+                _set_number(turned + i * HIGH + r * SIZE, _number(h + r * row + i * SIZE))
+        shape = (_filled(E), H, _vectors(n))
+        _product((weight, H * SIZE, SIZE), (turned, HIGH), (last, HIGH), (biases, HIGH), shape)
+        for e in range(E):
+            _copy(out + e * line + begin * SIZE, last + e * HIGH, n)
+    room[0] = 0.0  # numba lets go of an array after its last use
+
+
+@inlined
+def _grow(sums: Any, g: Any, a: Any, zeros: Any, shape: Any) -> None:
+    """What rows add to the sums for a weight.
+
+    sums   [outputs, inputs], in rows that fill vectors
+    g      of what comes out: address, bytes from output to output and from row to row
+    a      what goes in: address, bytes from row to row
+    zeros  a line of them for the first rows, which set the sums; else 0
+    shape  outputs, rows, inputs
+    """
+    outputs, rows, inputs = shape
+    row = _vectors(inputs) * LINE
+    start = (zeros, 0) if zeros else (sums, row)
+    _product(g, a, (sums, row), start, (_filled(outputs), rows, _vectors(inputs)))
+
+
+@inlined
+def _sum_rows(to: Any, source: Any, rows: Any, row: Any) -> None:
+    """Rows to a line."""
+    for v in range(0, row, LINE):
+        total = _load(to + v)
+        for r in range(rows):
+            total = _plus(total, _load(source + r * row + v))
+        _store(to + v, total)
+
+
+@inlined
+def _take(layers: Any, index: Any, sums: Any, line: Any, shape: Any) -> None:
+    """Sums [outputs, inputs] and [outputs] into the gradients of a layer; the line of the latter is 0 then."""
+    outputs, inputs = shape
+    _copy(_layer(layers, index, TO_BIAS), line, outputs)
+    for e in range(outputs):
+        to = _layer(layers, index, TO_WEIGHT) + e * inputs * SIZE
+        _copy(to, sums + e * _vectors(inputs) * LINE, inputs)
+        _set_number(line + e * SIZE, np.float32(0))
+
+
+def residual_gradients(addresses: Any, sizes: Any, scale: Any) -> None:
+    """The derivatives of `residual`.
+
+    addresses  read: x and the table of layers as there, the gradient of out, what was kept. Written: the gradient of x
+               (0: not wanted) and those that the table has; and room as for h
+    sizes      as there
+    scale      what a mask is where it is not 0; 1 where there is none
+    """
+    x, layers, grad, kept, to_x, g = addresses
+    R, first, end, F, H, blocks, E, _, _, _ = sizes
+    row, vectors, line = _apart(H), _vectors(H), R * SIZE
+    x_row, layer = _apart(F), _filled(R) * row
+    widest = _apart(max(F, H, E))
+    each = max(_panelled(H, H), _panelled(E, H), _panelled(H, F))
+    total = _filled(max(F, H, E)) * vectors * LINE
+    lines = _filled(E) + _filled(F)
+    size = 3 * widest + 2 * each + 2 * total + TALL * (2 * row + x_row) + lines * HIGH
+    room = np.zeros(size // SIZE, np.float32)
+    zeros = room.ctypes.data
+    bias, second_bias = zeros + widest, zeros + 2 * widest
+    weight, second = zeros + 3 * widest, zeros + 3 * widest + each
+    sums, second_sums = second + each, second + each + total
+    u, back = second_sums + total, second_sums + total + TALL * row
+    x_at = back + TALL * row
+    turned = x_at + TALL * x_row
+    zero, scaled = _all(np.float32(0)), _all(scale)
+    index = 1 + 2 * blocks
+    _panels(weight, _layer(layers, index, WEIGHT), (E, H), (H * SIZE, SIZE))
+    for begin in range(first, end, TALL):
+        n, own = min(TALL, end - begin), g + begin * row
+        _cut(turned, grad + begin * SIZE, E, (n, line))
+        for e in range(E):
+            value = _number(bias + e * SIZE)
+            for r in range(n):
+                value += _number(turned + e * HIGH + r * SIZE)
+            _set_number(bias + e * SIZE, value)
+        fresh = zeros if begin == first else 0
+        _grow(sums, (turned, HIGH, SIZE), (kept + begin * row, row), fresh, (E, n, H))
+        _by_panels((turned, SIZE, HIGH), weight, (own, row), (zeros, 0), (_filled(n), E, vectors))
+    _take(layers, index, sums, bias, (E, H))
+    for before in range(blocks):
+        index = 1 + 2 * (blocks - 1 - before)
+        _panels(weight, _layer(layers, index, WEIGHT), (H, H), (H * SIZE, SIZE))
+        _panels(second, _layer(layers, index + 1, WEIGHT), (H, H), (H * SIZE, SIZE))
+        for begin in range(first, end, TALL):
+            n, own = min(TALL, end - begin), g + begin * row
+            rows, a = _filled(n), kept + begin * row + index * layer
+            z = a + layer
+            fresh = zeros if begin == first else 0
+            _sum_rows(second_bias, own, n, row)
+            _grow(second_sums, (own, SIZE, row), (z, row), fresh, (H, n, H))
+            _by_panels((own, row, SIZE), second, (u, row), (zeros, 0), (rows, H, vectors))
+            for v in range(0, rows * row, LINE):
+                _store(u + v, _where_low(_load(z + v), zero, _times(_load(u + v), scaled)))
+            _sum_rows(bias, u, n, row)
+            _grow(sums, (u, SIZE, row), (a, row), fresh, (H, n, H))
+            _by_panels((u, row, SIZE), weight, (back, row), (zeros, 0), (rows, H, vectors))
+            for v in range(0, rows * row, LINE):
+                _store(own + v, _plus(_load(own + v), _where_low(_load(a + v), zero, _load(back + v))))
+        _take(layers, index, sums, bias, (H, H))
+        _take(layers, index + 1, second_sums, second_bias, (H, H))
+    if to_x:
+        _panels(weight, _layer(layers, 0, WEIGHT), (H, F), (F * SIZE, SIZE))
+    for begin in range(first, end, TALL):
+        n, own = min(TALL, end - begin), g + begin * row
+        _cut(turned, x + begin * SIZE, F, (n, line))
+        _sum_rows(bias, own, n, row)
+        _grow(sums, (turned, HIGH, SIZE), (own, row), zeros if begin == first else 0, (F, n, H))
+        if to_x:
+            _by_panels((own, row, SIZE), weight, (x_at, x_row), (zeros, 0), (_filled(n), H, _vectors(F)))
+            for f in range(F):
+                for r in range(n):
+                    _set_number(to_x + f * line + (begin + r) * SIZE, _number(x_at + r * x_row + f * SIZE))
+    _copy(_layer(layers, 0, TO_BIAS), bias, H)
+    to = _layer(layers, 0, TO_WEIGHT)
+    for i in range(H):
+        for f in range(F):
+            _set_number(to + (i * F + f) * SIZE, _number(sums + f * vectors * LINE + i * SIZE))
+    room[0] = 0.0  # numba lets go of an array after its last use
+
+
+LOOPS: dict[str, tuple[Callable[..., None], int, int, bool]] = {
+    "networks": (forward, 6, 10, True),
+    "network_gradients": (backward, 7, 10, True),
+    "residual": (residual, 5, 10, False),
+    "residual_gradients": (residual_gradients, 6, 10, True),
+}
+"""How many addresses and sizes each takes, and whether a number besides."""
 
 
 def compiled_loop(name: str) -> Any:
     """One of them, compiled."""
-    function, addresses = LOOPS[name]
-    read = types.UniTuple(types.int64, addresses), types.UniTuple(types.int64, 10), types.float32
+    function, addresses, sizes, number = LOOPS[name]
+    read = types.UniTuple(types.int64, addresses), types.UniTuple(types.int64, sizes), *[types.float32] * number
     return compiled(function, types.void(*read))

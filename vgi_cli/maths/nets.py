@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vgi_cli.maths import compiled
+from vgi_cli.maths import compiled, residual
 from vgi_cli.maths.counted import Counted
 from vgi_cli.maths.noise import mix64
 
@@ -73,16 +73,34 @@ class Dropout(Counted):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [...] -> [...]."""
+        mask = self.mask(x)
+        return x if mask is None else x * mask
+
+    @property
+    def scale(self) -> float:
+        """What a unit that stays is multiplied by."""
+        return 1 / (1 - self.share) if self.training else 1.0
+
+    def mask(self, x: Tensor) -> Tensor | None:
+        """What the next x of such a shape, type and device is multiplied by, and count the call; None: it stays as it
+        is."""
         if not self.training or self.share == 0:
-            return x
+            return None
         seed = self.next_seed()
         threshold = round((self.share - 0.5) * 2.0**64)
-        mask = compiled.kept_units(x, seed, threshold, 1 / (1 - self.share))
+        mask = compiled.kept_units(x, seed, threshold, self.scale)
         if mask is None:
             unit = torch.arange(x.numel(), device=x.device).view(x.shape)
             bits = mix64(unit ^ seed)  # uniform on the 64-bit integers
-            mask = (bits >= threshold).to(x.dtype).mul_(1 / (1 - self.share))
-        return x * mask
+            mask = (bits >= threshold).to(x.dtype).mul_(self.scale)
+        return mask
+
+
+def masks_of(dropouts: Sequence[nn.Module], like: Tensor) -> tuple[list[Tensor | None], float]:
+    """The masks of the next calls of some dropouts, of one share, for units as `like`, and what these are where they
+    are not 0; None of nn.Identity."""
+    masks = [layer.mask(like) if isinstance(layer, Dropout) else None for layer in dropouts]
+    return masks, next((layer.scale for layer in dropouts if isinstance(layer, Dropout)), 1.0)
 
 
 class ResidualBlock(nn.Module):
@@ -115,6 +133,18 @@ class ResidualTrunk(nn.Module):
         """x [.., in_features] -> [.., hidden]."""
         hidden: Tensor = self.blocks(self.inlet(x))
         return hidden
+
+    def outputs(self, X: Tensor, outlet: nn.Linear) -> Tensor:
+        """X [in_features, R] through the trunk and then a linear layer: [out_features, R]."""
+        blocks = cast(list[ResidualBlock], list(self.blocks))
+        linear = [self.inlet, *(layer for block in blocks for layer in (block.first, block.second)), outlet]
+        plain = all(block.activation is F.relu for block in blocks)
+        if plain and residual.suit(X, *(layer.weight for layer in linear)):
+            parameters = [part for layer in linear for part in (layer.weight, layer.bias)]
+            like = X.new_empty(()).expand(X.shape[1], outlet.in_features)
+            dropouts = [block.dropout for block in blocks]
+            return residual.through(residual.Residual(parameters, *masks_of(dropouts, like)), X)
+        return torch.addmm(outlet.bias[:, None], outlet.weight, self(X.t()).t())
 
     def initialise(self, generator: torch.Generator) -> None:
         """Draw the weights; each block's last layer starts near 0, so that the blocks start near the identity."""

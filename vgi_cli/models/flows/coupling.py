@@ -78,8 +78,7 @@ class Coupling(SplineLayer):
 
     def _splines(self, trunk: ResidualTrunk, kept: Tensor, context: Tensor | None) -> Tensor:
         """Spline parameters [3 bins - 1, moved, R] from the kept half [kept, R] and the context [E, R]."""
-        features = trunk((kept if context is None else torch.cat([kept, context])).t())
-        flat = torch.addmm(self.outlet.bias[:, None], self.outlet.weight, features.t())
+        flat = trunk.outputs(kept if context is None else torch.cat([kept, context]), self.outlet)
         return flat.view(self.parameters_each, self.moved, -1)
 
     def _halves(self, X: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths.cumulative import ordered_log_probs
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.laws import CategoricalLaw
-from vgi_cli.maths.masked import MaskedBlock, unit_degrees
+from vgi_cli.maths.masked import MaskedBlock, outputs, unit_degrees
 from vgi_cli.maths.nets import Dropout, ResidualTrunk, initialise_linear, zero_linear
 
 Ordinal = Literal["softmax", "cumulative"]
@@ -186,10 +186,8 @@ class LevelDensity(nn.Module):
     def _logits(self, indicators: Tensor) -> Tensor:
         """[F, R] log probabilities up to a constant for each dimension and row, which is 0 for cumulative ones."""
         sees_input, sees_unit = self._masks()
-        hidden = self.inlet(indicators, sees_input)
-        for block in self._blocks:
-            hidden = block(hidden)
-        out: Tensor = self.outlet(hidden, sees_unit)
+        inlet, outlet = self.inlet.masked(sees_input), self.outlet.masked(sees_unit)
+        out = outputs(indicators, inlet, self._blocks, outlet)
         if not len(self.gaps):
             return out
         gaps = iter(self.gaps)
@@ -245,9 +243,9 @@ class OrderedLinear(nn.Module):
             parameter.copy_(draw.uniform_(-1, 1, generator=generator))
             parameter.mul_(limits)
 
-    def forward(self, X: Tensor, mask: Tensor) -> Tensor:
-        """[in, R] -> [out, R]."""
-        return torch.addmm(self.bias[:, None], self.weight * mask, X)
+    def masked(self, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """W with the entries at 0 where the mask is, and b."""
+        return self.weight * mask, self.bias
 
 
 def cumulative_log_probs(location: Tensor, gaps: Tensor) -> Tensor:
