@@ -78,6 +78,19 @@ def test_chance_is_none() -> None:
     assert found == 0
 
 
+def test_rows_of_one_person_count_once() -> None:
+    """Where the persons of visits are named: what they have in common by chance is no rule; what no visit has is."""
+    rng = np.random.default_rng(4)
+    person = np.repeat(np.arange(60), 20)
+    sex, site = rng.choice(["m", "f"], 60)[person], rng.choice(list("abcdefghijklmnopqrst"), 60)[person]
+    ward = np.where(sex == "m", rng.choice(["1", "2"], len(person)), rng.choice(["3", "4"], len(person)))
+    frame = pd.DataFrame({"person": person.astype(str), "sex": sex, "site": site, "ward": np.char.add("w", ward)})
+    by_rows = infer_schema(from_frame(frame.drop(columns="person")))[0]
+    assert any({"sex", "site"} == set(one.names) for one in by_rows.structural_zeros)
+    named = infer_schema(from_frame(frame), ids=["person"])[0]
+    assert not any("site" in one.names for one in named.structural_zeros)
+
+
 @pytest.mark.parametrize("apart", [1.0, 3.0, 6.0])
 @pytest.mark.parametrize("rows", [150, 2000])
 def test_tails_of_numbers_end_nowhere(apart: float, rows: int) -> None:

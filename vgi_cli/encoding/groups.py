@@ -132,7 +132,7 @@ def repeated(ranked: Ranked) -> list[str]:
     if not schema.ids:
         return folded([*_carried(ranked), *numbered])
     lines = []
-    if (found := _shared(table, schema.ids)) is not None:
+    if (found := shared_ids(table, schema.ids)) is not None:
         names, keys = found
         line = (
             f"{table.N:,} rows have {keys:,} different values of {named('column', names)} (--id): what rows "
@@ -143,7 +143,7 @@ def repeated(ranked: Ranked) -> list[str]:
     return folded([*lines, *numbered])
 
 
-def _shared(table: Table, ids: Sequence[str]) -> tuple[Sequence[str], int] | None:
+def shared_ids(table: Table, ids: Sequence[str]) -> tuple[Sequence[str], int] | None:
     """The ids that many rows share, and how many different ones there are: all columns of ids together; else those of
     a part of them with the most different ones (the firms of a table of firms and years, the patients of one of sites,
     patients and visits), where these are no few names of large parts of the table. None where rows share none."""

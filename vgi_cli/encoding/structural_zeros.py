@@ -21,6 +21,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.structural_zeros import Part, StructuralZeros
 from vgi_cli.encoding.apart import Apart
+from vgi_cli.encoding.groups import shared_ids
 from vgi_cli.encoding.redundant import as_number, codes_of
 from vgi_cli.table.base import Table
 
@@ -50,19 +51,32 @@ def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZero
     levels with one of few values, or with numbers beyond a limit. Columns of one relation, and those in order, are left
     to that."""
     columns = {column.name: column for column in schema.encoded if not column.pooled}
-    codes = {name: codes_of(table, column) for name, column in columns.items()}
+    whole = {name: codes_of(table, column) for name, column in columns.items()}
+    rows = _one_of_each(table, schema.ids)
+    codes = {name: of[rows] for name, of in whole.items()}
     states = [found for name, column in columns.items() if (found := _states(column, codes[name])) is not None]
     settled = {frozenset(pair) for one in schema.relations for pair in itertools.combinations(one.names, 2)}
     settled |= {frozenset((one.low, one.high)) for one in schema.orders}
     pairs: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
     for (a, part), (b, other) in itertools.chain(_never(states), _beyond(states, columns, codes)):
         first, second = sorted(((a, part), (b, other)), key=lambda one: schema.modelled.index(one[0]))
-        if frozenset((a, b)) not in settled:
+        met = len(rows) < table.N and (part.holds(whole[a]) & other.holds(whole[b])).any()  # in rows that were left out
+        if frozenset((a, b)) not in settled and not met:
             pairs.setdefault((first[0], second[0]), []).append((first[1], second[1]))
     return tuple(
-        StructuralZeros(names, tuple(dict.fromkeys(found)), _seen(*(codes[name] for name in names)))
+        StructuralZeros(names, tuple(dict.fromkeys(found)), _seen(*(whole[name] for name in names)))
         for names, found in sorted(pairs.items(), key=lambda one: [schema.modelled.index(name) for name in one[0]])
     )
+
+
+def _one_of_each(table: Table, ids: Sequence[str]) -> Ints:
+    """The first row of each patient, firm or the like where rows share the ids of these: what rows of one have in
+    common is no more likely by chance for their number. Else all rows."""
+    shared = shared_ids(table, ids)
+    if shared is None:
+        return np.arange(table.N)
+    places = np.stack([table.column(name).distinct[1] for name in shared[0]], 1)
+    return np.sort(np.unique(places, axis=0, return_index=True)[1])
 
 
 class _States(NamedTuple):
