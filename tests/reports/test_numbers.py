@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chi2, spearmanr
 
 from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.reports.cells import density, extrapolated, pair, rank_correlation, shares
+from vgi_cli.reports.cells import density, extrapolated, pair, picture, rank_correlation, shares
 from vgi_cli.reports.mixing import effective_size, halves, split_rhat
 from vgi_cli.reports.rows import chi_square_tail, lowest
 from vgi_cli.reports.tipping import stands, tips
@@ -183,6 +183,18 @@ def test_an_axis_of_dates_has_dates() -> None:
     drawing = pytest.importorskip("vgi_cli.reports.drawing", reason="the extra `report` is not installed")
     texts = re.findall(r">([^<]+)</text>", drawing.pairs("k", [drawn], "a"))
     assert {*labels, "day", "x"} <= set(texts) and not any("1e" in text for text in texts), texts
+
+
+def test_means_of_times_are_times() -> None:
+    """Of bedtimes around midnight the mean is near midnight, and written as the table writes times."""
+    frame = pd.DataFrame({"bed": ["23:10", "23:50", "00:30", "00:10", None] * 20, "x": np.arange(100.0)})
+    schema, _ = infer_schema(from_frame(frame))
+    bed, x = schema.encoded
+    codes = bed.codes(from_frame(frame).column("bed"))
+    seen = codes[~np.isnan(codes)]
+    assert picture(bed, seen, np.full((3, 20), seen.min())).means == ["23:55", "23:10"]
+    assert picture(bed, seen, np.empty((3, 0))).means == ["23:55"]
+    assert picture(x, np.arange(10.0), np.ones((3, 5))).means == ()
 
 
 def test_shares_in_intervals_are_drawn_beside_what_chance_does() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -103,6 +104,15 @@ def extrapolated(codes: Floats, missing: Bools, names: Sequence[str], numeric: B
 
 def picture(column: ModelledColumn, observed: Floats, fills: Floats) -> ColumnPicture:
     """Of codes: observed [n], n > 0, fills [m, c]."""
+    drawn = _picture(column, observed, fills)
+    if not isinstance(column, Moment):
+        return drawn
+    means = [float(some.mean()) for some in (observed, fills) if some.size]
+    return replace(drawn, means=spelled(column, np.array(means)))
+
+
+def _picture(column: ModelledColumn, observed: Floats, fills: Floats) -> ColumnPicture:
+    """As `picture`, without the means."""
     if isinstance(column, Levelled):
         L = len(column.texts)
         own = shares(observed, L)

@@ -9,7 +9,7 @@ from typing import Any
 
 from vgi_cli.columns.wording import are, readable
 from vgi_cli.reports import drawing
-from vgi_cli.reports.values import ColumnNumbers, Hidden, Level, Reported, Tipping, Verdict
+from vgi_cli.reports.values import ColumnNumbers, ColumnPicture, Hidden, Level, Reported, Tipping, Verdict
 from vgi_cli.reports.verdicts import NOMINAL, worst_first
 
 SHOWN = 12
@@ -303,7 +303,9 @@ def _columns(drawer: _Drawer) -> Part:
     for column in order[:SHOWN]:
         if column.name in drawn:
             title = f"{column.name} ({column.kind}, {percent(column.share)} missing)"
-            figures.append(Figure(drawing.column(drawer.key(), drawn[column.name], _alt(column)), "", title))
+            shown = drawn[column.name]
+            markup = drawing.column(drawer.key(), shown, _alt(column, shown.means))
+            figures.append(Figure(markup, "", title))
     if not figures:
         return Part(drawer.verdicts("columns"))
     caption = (
@@ -318,8 +320,7 @@ def _columns(drawer: _Drawer) -> Part:
             column.name,
             column.kind,
             percent(column.share),
-            number(column.mean),
-            number(column.imputed_mean),
+            *_means(column, drawn.get(column.name)),
             number(column.shift),
             drawing.spark(
                 picture.observed, picture.imputed.mean(0) if picture.how != "strip" and len(picture.imputed) else []
@@ -339,9 +340,20 @@ def _columns(drawer: _Drawer) -> Part:
     return Part(drawer.verdicts("columns"), figures=figures, more=[(f"All {len(order)} columns", grid)])
 
 
-def _alt(column: ColumnNumbers) -> str:
-    """A picture of observed and imputed cells in words."""
+def _means(column: ColumnNumbers, picture: ColumnPicture | None) -> tuple[str, str]:
+    """The means of the observed and of the imputed cells of a column; of moments as the table writes them."""
+    if picture is not None and picture.means:
+        first, *rest = picture.means
+        return first, rest[0] if rest else number(None)
+    return number(column.mean), number(column.imputed_mean)
+
+
+def _alt(column: ColumnNumbers, means: Sequence[str]) -> str:
+    """A picture of observed and imputed cells in words; `means` as of a ColumnPicture."""
     told = f"{column.name}: {column.observed:,} observed cells, {column.missing:,} missing"
+    if means:
+        words = zip(("observed", "imputed"), means, strict=False)
+        return told + "".join(f"; {what} mean {mean}" for what, mean in words)
     if column.mean is not None:
         told += f"; observed mean {column.mean:.4g}, standard deviation {column.sd or 0:.4g}"
     if column.imputed_mean is not None:

@@ -381,6 +381,8 @@ class ColumnPicture:
     labels    [n] of the bars; of a grid three: its ends and its middle
     observed  [n] density or share
     imputed   [m, n] of each draw; of a strip [m, fills], the fills themselves
+    means     of moments the mean of the observed cells, and that of the imputed ones where there are any, as the table
+              writes them; empty of others
     """
 
     how: Literal["density", "bars", "strip"]
@@ -388,6 +390,7 @@ class ColumnPicture:
     labels: Sequence[str]
     observed: Floats
     imputed: Floats
+    means: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
