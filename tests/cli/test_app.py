@@ -200,6 +200,7 @@ def test_a_value_of_the_wrong_type_names_the_flag(vgi: Vgi) -> None:
             "out of memory: CUDA out of memory. Tried to allocate 2 GiB.",
         ),
         (RuntimeError("[x:127] DefaultCPUAllocator: can't allocate memory: 9 bytes"), 1, "out of memory: 9 bytes"),
+        (SystemError("error return without exception set"), 1, "out of memory"),
         (RuntimeError("can't start new thread"), 1, "out of memory: can't start new thread"),
         (
             RuntimeError("unable to mmap 9 bytes from file <m>: Cannot allocate memory (12)"),

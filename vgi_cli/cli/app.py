@@ -188,7 +188,8 @@ def _main(argv: Sequence[str] | None, started: float | None) -> int:
         if debug:
             console.trace()
         if _out_of_memory(error):
-            detail = str(error).partition("\n")[0].rpartition("can't allocate memory: ")[2]
+            text = "" if isinstance(error, SystemError) else str(error).partition("\n")[0]
+            detail = text.rpartition("can't allocate memory: ")[2]
             hint = "a smaller --set optim.batch_size or fewer rows may fit"
             console.error(f"out of memory: {detail}".rstrip(": "), hint)
             return 1
@@ -228,8 +229,10 @@ def _launch() -> Launch:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Whether memory was lacking: torch has a class for that on a GPU, a text on the CPU; a thread needs some too."""
+    """Whether memory was lacking: torch has a class for that on a GPU, a text on the CPU; a thread needs some too.
+    Where a call in C has none to say so in, Python says that it failed without a reason."""
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    named = named or (isinstance(error, SystemError) and "without exception set" in str(error))
     texts = ("can't allocate memory", "can't start new thread", "Cannot allocate memory")
     return named or any(words in str(error) for words in texts)
 
