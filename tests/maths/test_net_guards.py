@@ -91,3 +91,12 @@ def test_networks_of_flows(name: str, request: pytest.FixtureRequest) -> None:
         return residuals.through(net._replace(parameters=parameters, masks=masks), guards.around(x))
 
     assert same(residuals.differentiated(guarded, net, x), wanted) and guards.hold()
+
+
+def test_who_makes_the_arrays_knows_what_the_loops_read() -> None:
+    from vgi_cli.maths import net_kernels
+    from vgi_cli.maths.networks import BEYOND
+    from vgi_cli.maths.residual import ROWS, TALL, WIDE
+
+    assert (WIDE, ROWS, TALL) == (net_kernels.WIDE, net_kernels.ROWS, net_kernels.TALL) and BEYOND == WIDE
+    assert TALL % ROWS == 0
