@@ -164,6 +164,18 @@ def skewed(seed: int) -> pd.DataFrame:
     return holes(np.exp(1.5 * normal(240, seed, 0.7)), 0.2, seed)
 
 
+def test_a_table_of_categories_says_that_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    """Of which another number of clusters is not in question."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 3, 500)
+    drawn = {f"q{i}": np.where(rng.random(500) < 0.6, z, rng.integers(0, 5, 500)) for i in range(6)}
+    frame = pd.DataFrame({name: np.array(list("abcde"))[column] for name, column in drawn.items()})
+    told: list[str] = []
+    vgi_cli.fit(frame.mask(rng.random(frame.shape) < 0.1), out=tmp_path / "run", say=told.append)
+    assert "one model alone suits this table: there is none to compare it with" in told
+    assert not (tmp_path / "run" / "contest.json").exists()
+
+
 def test_a_transform_that_changes_no_column_is_not_compared(tmp_path: Path) -> None:
     """Scales of five points are bent by either."""
     rng = np.random.default_rng(0)

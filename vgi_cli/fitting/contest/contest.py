@@ -130,6 +130,8 @@ def hold(
     if kept.found:
         work.reporter.say(f"{kept.found} of the models had been scored before the fit was stopped: not again")
     if len(contest.standings.entries) < 2:
+        if not own.limit.over():
+            work.reporter.say("one model alone suits this table: there is none to compare it with")
         return None
     league = contest.standings.decided()
     _tell(league, work.reporter)
