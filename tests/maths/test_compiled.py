@@ -307,6 +307,22 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(
     assert kernels.compiled(len, None) is len and asked == [True, False]
 
 
+def assert_loaded_as_compiled(code: str, folder: Path) -> None:
+    """A process that compiles into a folder prints what one prints that loads from there."""
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).parents[2],
+        ).stdout
+        for _ in range(2)
+    ]
+    assert any(folder.rglob("*.nbc")) and printed[0] == printed[1]
+
+
 @pytest.mark.slow
 def test_who_compiles_has_the_bits_of_those_who_load(tmp_path: Path) -> None:
     code = """
@@ -319,18 +335,7 @@ for shape, own in SHAPES:
             digest.update(part.numpy().tobytes())
 print(digest.hexdigest())
 """
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=Path(__file__).parents[2],
-        ).stdout
-        for _ in range(2)
-    ]
-    assert any(tmp_path.rglob("*.nbc")) and printed[0] == printed[1]
+    assert_loaded_as_compiled(code, tmp_path)
 
 
 @pytest.mark.slow

@@ -1,8 +1,5 @@
 """Residual networks in compiled loops against the formula in torch's float64, and who takes them."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tests.maths.test_compiled import draws
+from tests.maths.test_compiled import assert_loaded_as_compiled, draws
 from vgi_cli.layout import Layout
 from vgi_cli.maths import compiled, residual
 from vgi_cli.maths.masked import MaskedResidualNet
@@ -335,15 +332,4 @@ for case in CASES.values():
         digest.update(part.numpy().tobytes())
 print(digest.hexdigest())
 """
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=Path(__file__).parents[2],
-        ).stdout
-        for _ in range(2)
-    ]
-    assert any(tmp_path.rglob("*.nbc")) and printed[0] == printed[1]
+    assert_loaded_as_compiled(code, tmp_path)

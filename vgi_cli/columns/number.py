@@ -303,6 +303,12 @@ class Number(ModelledColumn):
     def codes(self, cells: Cells) -> Floats:
         return _read(self, cells).numbers.values
 
+    @property
+    def piles(self) -> tuple[float, ...]:
+        """The values at which it piles up, smallest first: its spikes, and a pile that is a level of its own."""
+        found = {spike.value for spike in self.spikes}
+        return tuple(sorted(found if self.pile is None else found | {self.pile}))
+
     def on_pile(self, values: Floats) -> Bools:
         """[..] which values lie on the pile."""
         if self.pile is None or self.lattice is None:

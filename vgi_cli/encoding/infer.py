@@ -286,9 +286,8 @@ def _too_many_piles(table: Table, columns: Sequence[Column]) -> list[int]:
 
 def _piles(table: Table, column: Number) -> list[tuple[float, float]]:
     """The spikes of a column that are worth a word, and the share of the observed cells that each holds."""
-    found = {spike.value for spike in column.spikes} | ({column.pile} if column.pile is not None else set())
-    values = column.codes(table.column(column.name))[~table.missing(column.name)] if found else np.empty(0)
-    shares = [(value, float(lying_on(values, value, column.resolution or 0.0).mean())) for value in sorted(found)]
+    values = column.codes(table.column(column.name))[~table.missing(column.name)] if column.piles else np.empty(0)
+    shares = [(value, float(lying_on(values, value, column.resolution or 0.0).mean())) for value in column.piles]
     return [(value, share) for value, share in shares if share >= PILE]
 
 

@@ -102,18 +102,13 @@ def _states(column: ModelledColumn, codes: Floats) -> _States | None:
     values = np.unique(codes[known])
     if as_number(column) is None or len(values) < 2:
         return None
-    if isinstance(column, Number) and 0.0 in (values[0], values[-1]) and 0.0 in _piles(column):
+    if isinstance(column, Number) and 0.0 in (values[0], values[-1]) and 0.0 in column.piles:
         zero, rest = Part("at", 0.0), Part("above" if values[0] == 0 else "below", 0.0)
         return _States(column.name, (zero, rest), np.where(known, rest.holds(codes), -1).astype(int), "zero")
     if len(values) > MOST_VALUES or 2 * len(values) > known.sum():
         return None
     state = np.where(known, np.searchsorted(values, codes), -1)
     return _States(column.name, _at(values.tolist()), state, "values")
-
-
-def _piles(column: Number) -> list[float | None]:
-    """The values at which a column piles up."""
-    return [column.pile, *(spike.value for spike in column.spikes)]
 
 
 def _at(codes: Sequence[float] | range) -> tuple[Part, ...]:

@@ -15,7 +15,6 @@ import numpy as np
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
-from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.orders import Chance, Order, Term, Ties
 from vgi_cli.encoding.redundant import as_number, half_digit
@@ -137,7 +136,7 @@ def _terms(column: ModelledColumn, codes: Floats, *, known: bool) -> list[Term]:
     number = as_number(column)
     if number is None:
         return []
-    piles = _piles(number)
+    piles = number.piles
     tail = seen[~np.isin(seen, piles)]
     spread = float(tail.std()) if len(tail) > 1 and np.abs(tail).max() < 1e150 else 0.0
     if not spread > 0:
@@ -147,11 +146,6 @@ def _terms(column: ModelledColumn, codes: Floats, *, known: bool) -> list[Term]:
     if known:
         terms.append(Term(column.name, "square", centre, spread))
     return terms + [Term(column.name, "at", pile) for pile in piles]
-
-
-def _piles(number: Number) -> list[float]:
-    """The values at which a column piles up."""
-    return sorted({spike.value for spike in number.spikes} | ({number.pile} if number.pile is not None else set()))
 
 
 def _chance(equal: Bools, open_: Bools, columns: Mapping[str, tuple[ModelledColumn, Floats]]) -> Chance:
