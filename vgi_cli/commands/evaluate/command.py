@@ -119,11 +119,17 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
 
 
 def _written(report: Report, table: Table, request: EvaluateRequest, reporter: Reporter) -> Report:
-    """Write the files of a report: what the disk does not take, the report says once it is shown."""
+    """Write the files of a report, each whatever becomes of the others: what the disk does not take, the report says
+    once it is shown."""
+    if request.write:
+        report = _in_folder(report, table, request, reporter)
     if request.per_row is not None:
         report = _write(report, Path(request.per_row), report.rows.file(Path(request.per_row)))
-    if not request.write:
-        return report
+    return report
+
+
+def _in_folder(report: Report, table: Table, request: EvaluateRequest, reporter: Reporter) -> Report:
+    """Write report.json and report.md."""
     folder = request.folder
     try:
         if folder is None:
@@ -144,9 +150,7 @@ def _written(report: Report, table: Table, request: EvaluateRequest, reporter: R
 
 
 def _write(report: Report, path: Path, data: bytes) -> Report:
-    """Write a file of a report, unless another could not be written."""
-    if report.unwritten is not None:
-        return report
+    """Write a file of a report."""
     try:
         write_atomic(path, data)
     except OSError as error:
@@ -155,7 +159,9 @@ def _write(report: Report, path: Path, data: bytes) -> Report:
 
 
 def _without(report: Report, path: Path, error: OSError) -> Report:
-    """The report, one of whose files could not be written."""
+    """The report, one of whose files could not be written; the first of them is named."""
+    if report.unwritten is not None:
+        return report
     remedy = REMEDIES.get(error.errno or 0, "look after the disk and its permissions")
     words = f"{remedy}, or write elsewhere with -o; the report itself is whole"
     return report._replace(unwritten=Unwritten(f"cannot write '{path}': {error.strerror}", words, report.values))
