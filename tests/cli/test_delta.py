@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,16 @@ def test_a_record_lies_beside_the_tables(run: vgi_cli.Run, vgi: Vgi) -> None:
     assert vgi("impute", "--checkpoint", run.path, *given, "-o", "out.parquet").hint.startswith("`--force`")
     assert vgi("impute", "--checkpoint", run.path, "--m", "3", "-o", "out.csv", "--force").code == 0
     assert not Path("out.delta.json").exists()  # the tables are others now
+    assert vgi("impute", "--checkpoint", run.path, "--m", "3", *given, "-o", "out.csv", "--force").code == 0
+    assert vgi("impute", "--checkpoint", run.path, "--m", "1", "-o", "out.parquet").code == 0
+    assert json.loads(Path("out.delta.json").read_text()) == record  # of other files
+    again = vgi("impute", "--checkpoint", run.path, "--m", "2", "-o", "out.csv", "--force")
+    assert again.code == 0 and checked("delta", Path("out.delta.json").read_text())["files"] == ["out.3.csv"]
+    for words in ("notes", "[1]", json.dumps({"files": [], "note": "mine"})):
+        Path("out.delta.json").write_text(words)
+        assert vgi("impute", "--checkpoint", run.path, "--m", "2", "-o", "out.csv", "--force").code == 0
+        assert Path("out.delta.json").read_text() == words  # not ours
+    Path("out.delta.json").unlink()
     piped = vgi("impute", "--checkpoint", run.path, *given, "--format", "single", "-o", "-")
     assert piped.code == 0 and "fills moved by" in piped.err and not list(Path().glob("*.json"))
 
@@ -220,6 +231,39 @@ def test_a_shift_of_many_ranges_is_warned_of(run: vgi_cli.Run) -> None:
         assert len(lines) == warned and all(line.startswith("warning: --delta weight=-1e6: ") for line in lines)
 
 
+@pytest.mark.parametrize("point", [None, "mean"])
+def test_fills_of_other_columns_keep_to_relations_beside_a_shift(tmp_path: Path, point: str | None) -> None:
+    rng = np.random.default_rng(3)
+    whole = pd.DataFrame({"net": rng.gamma(2, 20, 120).round(2), "tax": rng.gamma(2, 10, 120).round(2)})
+    whole["gross"] = (whole.net + whole.tax).round(2)
+    whole["class"] = np.where(whole.net > 40, "high", "low")
+    holed = whole.mask(rng.random(whole.shape) < 0.2)
+    run = vgi_cli.fit(
+        holed,
+        model="mixture",
+        set={"model.components": 2, "bootstrap": "none"},
+        out=tmp_path / "r",
+        say=(said := list[str]()).append,
+    )
+    assert any("'gross' = 'net' + 'tax'" in line for line in said)
+    plain = run.impute(m=3, point=point)
+    deltas = {"tax": "+5", "class": "high:x4"}
+    moved = run.impute(m=3, point=point, delta=deltas)
+    none = run.impute(m=3, point=point, delta={"tax": "0", "class": "high:x1"})
+    for before, after, same in zip(plain, moved, none, strict=True):
+        pd.testing.assert_frame_equal(before, same)
+        pd.testing.assert_frame_equal(before[["net", "gross"]], after[["net", "gross"]])
+        by = (after.tax - before.tax)[holed.tax.isna()]
+        assert (
+            by.to_numpy() == pytest.approx(5.0, abs=0.02 if point else 1e-9)
+            and (after.tax == before.tax)[holed.tax.notna()].all()
+        )
+        assert set(after["class"][after["class"] != before["class"]]) <= {"high"}
+        determined = holed.gross.isna() & holed.net.notna() & holed.tax.notna()
+        assert after.gross[determined].to_numpy() == pytest.approx(whole.gross[determined].to_numpy())
+    assert point or any((after["class"] != before["class"]).any() for before, after in zip(plain, moved, strict=True))
+
+
 def test_relations_that_a_shift_leaves_out_are_named(vgi: Vgi) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"net": rng.gamma(2, 20, 90).round(2), "tax": rng.gamma(2, 10, 90).round(2)})
@@ -227,7 +271,7 @@ def test_relations_that_a_shift_leaves_out_are_named(vgi: Vgi) -> None:
     frame["x"] = rng.normal(size=90).round(3)
     frame.mask(rng.random(frame.shape) < 0.1).to_csv("t.csv", index=False)
     fit_once(vgi, "t.csv", "--model", "fa", "--set", "bootstrap=none", "--set", "model.factors=1")
-    line = "with --delta fills do not keep to 'gross' = 'net' + 'tax'"
+    line = "fills that --delta moves do not keep to 'gross' = 'net' + 'tax'"
     for more in (["--dry-run"], []):
         done = vgi("impute", "--checkpoint", "run", "--m", "1", "--delta", "tax=+5", "-o", "o.csv", *more)
         assert done.code == 0 and line in done.err + done.out

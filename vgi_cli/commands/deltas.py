@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from vgi_cli.fitting.rows import Rows
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.odds import redrawn
 from vgi_cli.reporting import Reporter
+from vgi_cli.runs.files import json_bytes, write_atomic
 from vgi_cli.samplers.base import ROW_BLOCK, Imputer
 from vgi_cli.table.inputs import split_name
 from vgi_cli.table.shard import Shard
@@ -69,9 +71,14 @@ class Deltas:
         return bool(self._deltas)
 
     @property
-    def columns(self) -> set[str]:
-        """Names of those that are moved."""
-        return {self._schema.modelled[delta.column] for delta in self._deltas}
+    def places(self) -> list[int]:
+        """Of those that are moved, among the modelled columns."""
+        return [delta.column for delta in self._deltas]
+
+    @property
+    def _columns(self) -> set[str]:
+        """Their names."""
+        return {self._schema.modelled[place] for place in self.places}
 
     def turn_levels(self, x: Tensor, rows: Rows, noise: KeyedNoise, imputer: Imputer) -> Tensor:
         """Encoded draws [m, N, D] with the missing cells of levels at their other odds."""
@@ -96,10 +103,15 @@ class Deltas:
             count.cells += len(holes) * len(x)
         return out
 
-    def shift_numbers(self, draws: Floats, rows: Rows, noise: KeyedNoise) -> None:
-        """Move the missing cells of numbers and moments of decoded draws [m, N, columns], in place."""
+    def move(self, draws: Floats, levels: tuple[Floats, Floats] | None, rows: Rows, noise: KeyedNoise) -> Floats:
+        """Decoded draws [m, N, columns] with the missing cells moved: numbers and moments by their shift; `levels`, as
+        they were drawn and as they are at other odds, where these differ."""
+        draws = draws.copy()
         for delta, count in zip(self._deltas, self._counts, strict=True):
             if delta.shift is None:
+                if levels is not None:
+                    before, after = (codes[..., delta.column] for codes in levels)
+                    draws[..., delta.column] = np.where(before == after, draws[..., delta.column], after)
                 continue
             missing = rows.table.missing[:, self._schema.layout.slices[delta.column].start]
             holes = np.flatnonzero(missing.numpy())
@@ -108,6 +120,7 @@ class Deltas:
             draws[:, holes, delta.column] = moved.codes
             count.cells += moved.codes.size
             count.stopped += int(moved.stopped.sum())
+        return draws
 
     def say(self, reporter: Reporter) -> None:
         """A line for each."""
@@ -127,9 +140,9 @@ class Deltas:
             reporter.warn(line)
 
     def _left_out(self) -> list[str]:
-        """A line on what fills do not keep to, since a column of it is moved; none where there is nothing."""
-        words = every_kept(self._schema, self.columns)
-        return [f"with --delta fills do not keep to {some_of(words)}"] if words else []
+        """A line on what fills that are moved do not keep to; none where there is nothing."""
+        words = every_kept(self._schema, self._columns)
+        return [f"fills that --delta moves do not keep to {some_of(words)}"] if words else []
 
     def plans(self) -> list[str]:
         """What would be done to the fills, a line for each."""
@@ -165,6 +178,23 @@ def record_path(out: Path, shard: Shard | None = None) -> Path:
     `filled.shard-1-of-3.delta.json`."""
     named = out if shard is None else shard.named(out)
     return named.with_name(split_name(named)[0] + RECORD)
+
+
+def record_of_others(path: Path, written: Collection[str]) -> None:
+    """Take the files that were written anew, without `--delta`, out of the record of earlier ones, and the record away
+    where it names no other that is there. What is no such record stays as it is."""
+    try:
+        record = json.loads(path.read_bytes())
+        files, deltas = record["files"], record["deltas"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return
+    if not deltas or not isinstance(files, list):
+        return
+    others = [name for name in files if name not in written and path.with_name(str(name)).exists()]
+    if not others:
+        path.unlink(missing_ok=True)
+    elif others != files:
+        write_atomic(path, json_bytes(record | {"files": others}))
 
 
 class Tip(NamedTuple):

@@ -13,7 +13,7 @@ from vgi_cli.columns.blanks import read_blanks
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
-from vgi_cli.commands.deltas import Deltas, record_path
+from vgi_cli.commands.deltas import Deltas, record_of_others, record_path
 from vgi_cli.commands.dry_run import ImputePlan
 from vgi_cli.commands.memory import refuse_beyond, require_files, to_impute
 from vgi_cli.commands.requests import ELSEWHERE, ImputeRequest
@@ -115,10 +115,11 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
 
 
 def _write_record(out: Path, sampling: Sampling, source: Source, written: Sequence[Path]) -> None:
-    """Beside the tables, what was done to the draws by `--delta`; no record of earlier tables stays."""
+    """Beside the tables, what was done to the draws by `--delta`; a record of earlier ones no longer names those that
+    were written anew."""
     path = record_path(out, sampling.shard)
     if not sampling.deltas:
-        path.unlink(missing_ok=True)
+        record_of_others(path, [one.name for one in written])
         return
     record = {
         "format": 1,

@@ -178,31 +178,39 @@ class Sampling:
         strata = min(self._m, STRATA) if self.even else 0
         noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers, strata=strata)
         if self._imputer is None:
-            draws = decode(rows.table.x.expand(self._m, -1, -1), schema)
+            x = turned = rows.table.x.expand(self._m, -1, -1)
         else:
             ranges = box_of(schema)
             box = Box(ranges.low.to(self._device, self._dtype), ranges.high.to(self._device, self._dtype))
             x = self._draw_rows(self._imputer, rows, noise, box, watch)
-            x = self.deltas.turn_levels(x, rows, noise, self._imputer)
-            draws = decode(x.cpu(), schema)
-            self.deltas.shift_numbers(draws, rows, noise)
-        draws = unpool(draws, schema, self._seed, rows.keys)
+            turned = self.deltas.turn_levels(x, rows, noise, self._imputer)
+        draws = self._codes(x, rows)
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
         require_finite(draws, missing, schema.layout.columns)
         observed = observed_codes(rows, schema, related_columns(schema))
 
         uniform = functools.partial(uniform_of, noise, schema)
         ties = functools.partial(uniform_beside, noise, schema)
-        apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, uniform, ties)
+        apart = keep_relations(draws, observed, missing, schema, uniform=uniform, ties=ties)
+        levels = None if turned is x else (self._codes(x, rows), self._codes(turned, rows))
+        before, moved = draws, self.deltas.move(draws, levels, rows, noise) if self.deltas else draws
         if self._request.point is not None:
-            draws = point_estimate(draws, cast(Point, self._request.point), schema)
+            before, moved = (point_estimate(one, cast(Point, self._request.point), schema) for one in (before, moved))
+            draws = before.copy()
             first = functools.partial(uniform_of, replace(noise, draws=noise.draws[:1]), schema)
-            apart = keep_relations(draws, observed, missing, schema, self.deltas.columns, first)
+            apart = keep_relations(draws, observed, missing, schema, uniform=first)
+        for place in self.deltas.places:
+            own = moved[..., place]
+            draws[..., place] = np.where(own == before[..., place], draws[..., place], own)
         if self._blanks:
             self._unkept.append(apart)
         else:
             self._apart += apart.count()
         return draws
+
+    def _codes(self, x: Tensor, rows: Rows) -> Floats:
+        """Encoded draws [m, N, D] as codes [m, N, columns], each rare level for itself."""
+        return unpool(decode(x.cpu(), self._fitted.schema), self._fitted.schema, self._seed, rows.keys)
 
     def _mask_probability(self, x: Tensor, missing: Tensor) -> Tensor:
         """As of `Selected`, by the skips and thresholds of the columns, and 0 where cells go together that never do.
