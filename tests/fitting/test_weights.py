@@ -127,6 +127,39 @@ def test_further_refits_weigh_rows_as_the_first_ones_did(tmp_path: Path, monkeyp
         pd.testing.assert_frame_equal(one, other)
 
 
+def test_fine_tuning_weighs_the_rows_of_its_table(tmp_path: Path) -> None:
+    table = frame(120)
+    run = vgi_cli.fit(
+        table,
+        model="flow",
+        epochs=2,
+        weight="w",
+        set={"bootstrap": "none"},
+        out=tmp_path / "run",
+        say=lambda line: None,
+    )
+    made = {}
+    for name, other in {
+        "weighted": table,
+        "alike": table.assign(w=1.0),
+        "without": table.drop(columns="w"),
+    }.items():
+        said: list[str] = []
+        tuned = vgi_cli.finetune(run, other, epochs=2, out=tmp_path / name, say=said.append)
+        made[name] = tuned.manifest["files"]["conditionals.safetensors"]
+        alike = name == "without"
+        assert ("rows count alike: the table has no column 'w' (--weight of the fit)" in said) == alike
+        assert ("rows count by column 'w' (--weight of the fit)" in said) != alike
+        assert ("by the column `w`" in (tmp_path / name / "README.md").read_text()) != alike
+    assert made["alike"] == made["without"] != made["weighted"]
+    with pytest.raises(vgi_cli.errors.InputError, match="'-1' is negative"):
+        vgi_cli.finetune(run, table.assign(w=-1.0), out=tmp_path / "refused")
+    holes = table.where(table.w == 0).assign(w=table.w)
+    with pytest.raises(vgi_cli.errors.InputError, match="column 'w': every row with an observed cell weighs 0"):
+        vgi_cli.finetune(run, holes, out=tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+
+
 def test_evaluate_weighs_its_means(tmp_path: Path) -> None:
     data = frame()
     run = vgi_cli.fit(data, weight="w", out=tmp_path / "run", **FA)

@@ -131,7 +131,8 @@ class Card:
             f"{files}{mask}: {data.rows:,} rows, of which {data.rows_fitted:,} were fitted{held}; {len(kinds):,} "
             f"columns. SHA-256 of the table: `{data.sha256}`."
         )
-        if (weight := self.recipe.value("table.weight")) is not None:
+        weight = self.recipe.value("table.weight")
+        if weight is not None and weight in self.table.names:
             head += f" Rows count in the likelihood by the column `{in_markdown(weight)}`."
         shown = kinds
         if len(kinds) > MOST_COLUMNS:

@@ -14,7 +14,7 @@ from vgi_cli.commands.requests import FinetuneRequest
 from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of, table_settings
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
-from vgi_cli.errors import Interrupted, UsageError
+from vgi_cli.errors import InputError, Interrupted, UsageError
 from vgi_cli.fitting.averaged import schema_file
 from vgi_cli.fitting.averaging import other_transforms
 from vgi_cli.fitting.chains import chain_context
@@ -23,7 +23,7 @@ from vgi_cli.fitting.driver import Drive, Outcome
 from vgi_cli.fitting.fitted import FittedTable, load, target_of
 from vgi_cli.fitting.plan import absolute, stream
 from vgi_cli.fitting.refits import refit_tensors
-from vgi_cli.fitting.rows import Rows, match, training_rows
+from vgi_cli.fitting.rows import Rows, match, training_rows, weighted
 from vgi_cli.fitting.tensorboard import told
 from vgi_cli.fitting.validation import observed_box
 from vgi_cli.machine.memory import memory_for_chains, say_where
@@ -99,13 +99,21 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
 
 
 def _read(fitted: FittedTable, request: FinetuneRequest, reporter: Reporter) -> tuple[Table, Rows]:
-    """The new table, and those of its rows that there is something to learn from. InputError where it does not match
-    the run."""
+    """The new table, and those of its rows that there is something to learn from, which count by the column that the
+    run was fitted with (`--weight`) where the table has it. InputError where it does not match the run."""
     with reporter.stage(READING) as stage:
         table = fitted_or_new(fitted, request) if request.table is None else request.table
         match(table, fitted.schema, reporter, unseen=table_settings(request, fitted.recipe.table).unseen)
         stage(0.5)
         rows = fitted.rows(table, progress=lambda done: stage(0.5 + 0.5 * done))
+    by = fitted.recipe.table.weight
+    if by is not None:
+        how = "alike: the table has no"
+        if by in table.names:
+            rows, how = weighted(rows, table, fitted.recipe.table), "by"
+        reporter.say(f"rows count {how} column '{by}' (--weight of the fit)")
+    if len(rows.table.used) == 0 < int((~rows.table.missing.all(1)).sum()):
+        raise InputError(f"column '{by}': every row with an observed cell weighs 0", "give some rows a weight above 0")
     hint = "rows are learnt from by their observed cells: give such rows, or check --na-values and --mask"
     return table, training_rows(rows, True, hint)
 
@@ -117,7 +125,10 @@ def _initial(
     config = adapting_config(fitted.recipe, fitted.run.record.chosen)
     room = memory_for_chains(device, _beside(request.folder))
     model, generator, target = fitted.model.to(device), stream(seed, "finetune"), target_of(fitted.recipe)
-    return algorithm.init(model, q.to(device), data, config, generator, request.said("epochs"), room, target)
+    state = algorithm.init(model, q.to(device), data, config, generator, request.said("epochs"), room, target)
+    weight = data.relative_weight
+    state.row_weight = None if weight is None else weight.to(state.chains.x)
+    return state
 
 
 def _beside(out: Path | None) -> Path:
