@@ -153,3 +153,29 @@ def test_a_missing_tail_takes_nothing_from_variance_and_slope(tmp_path: Path) ->
     (free, steep), (truncated, flat) = found
     assert abs(free) < 0.03 and abs(steep) < 0.02
     assert truncated < -0.07 and flat < -0.04
+
+
+@pytest.mark.parametrize(("side", "sign"), [("below", 1), ("above", -1)])
+def test_fills_that_the_model_wants_beyond_zero_are_told(tmp_path: Path, side: str, sign: int) -> None:
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=300)
+    temp = np.round(sign * (5 + 5 * w + 2 * rng.normal(size=300)), 2)
+    holed = pd.DataFrame({"w": np.round(w, 3), "the temp": np.where(w < -0.5, np.nan, temp)})
+    holed.loc[sign * holed["the temp"] <= 0, "the temp"] = np.nan
+    line = f"of the fills of 'the temp' {side} zero, where no observed value lies, and drew them anew"
+    for more in ({}, {"unbounded": ["the temp"]}):
+        settings = {"model.components": 1, "table.transform": "linear", "bootstrap": 2}
+        run = vgi_cli.fit(
+            holed, model="mixture", set=settings, out=tmp_path / f"{len(more)}", say=lambda text: None, **more
+        )
+        said: list[str] = []
+        run.impute(m=4, say=said.append)
+        told = [text for text in said if line in text]
+        assert bool(told) != bool(more)
+        assert all("fit again with `--unbounded 'the temp'`" in text for text in told)
+    rounded = holed.assign(w=holed.w.abs() + 5.0)  # far from zero: nothing is drawn beyond
+    rounded["the temp"] = sign * (rounded["the temp"].abs() + 100.0)
+    run = vgi_cli.fit(rounded, model="fa", set={"bootstrap": "none"}, out=tmp_path / "far", say=lambda text: None)
+    said = []
+    run.impute(m=2, say=said.append)
+    assert not any("zero, where no observed value lies" in text for text in said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -13,8 +13,10 @@ from torch import Tensor
 
 from vgi_cli.columns.base import Point
 from vgi_cli.columns.blanks import read_blanks, take_back
+from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats, Ints
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import typed
 from vgi_cli.commands.deltas import Deltas
 from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.commands.run_table import (
@@ -46,6 +48,9 @@ from vgi_cli.table.source import Source
 
 STRATA = 20
 """Draws of an even estimate that divide the distribution of a cell among them; of more, each so many of them do."""
+BEYOND_ZERO = 0.06
+"""Share of a column's fills first drawn beyond zero from which on it is said: of columns that cannot be negative,
+skewed ones too, models draw fewer (ten such columns of real tables, 30 % of the cells hidden: at most 0.05)."""
 AVERAGED_CELLS = 1 << 21
 """Cells of all draws that are held at a time, where a point estimate is made of them."""
 
@@ -285,8 +290,27 @@ class Sampling:
             self._reporter.say(f"--leave-blank {rule.said}: {_range(self._left[place])} holes stay")
         self.deltas.say(self._reporter)
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
+        for line in _beyond_zero(self._fitted.schema, diagnostics):
+            self._reporter.warn(line)
         report_diagnostics(self.sampler, diagnostics, self._reporter)
         return diagnostics
+
+
+def _beyond_zero(schema: Schema, diagnostics: Mapping[str, object]) -> Iterator[str]:
+    """A line on each column that fills keep on their side of zero for no reason but that all observed values are, where
+    the model drew many of them on the other one."""
+    shares = cast(Mapping[str, float], diagnostics.get("outside_by_column", {}))
+    for place, column in enumerate(schema.encoded):
+        reasons = column.limits.reasons if isinstance(column, Number) and column.limits is not None else ()
+        if "sign" not in reasons or not set(reasons) <= {"sign", "type"}:
+            continue
+        share = max(shares.get(name, 0.0) for name in schema.layout.names[schema.layout.slices[place]])
+        if share >= BEYOND_ZERO:
+            side = "below" if cast(Number, column).low >= 0 else "above"
+            yield (
+                f"the model drew {share:.0%} of the fills of '{column.name}' {side} zero, where no observed value "
+                f"lies, and drew them anew: if such values occur, fit again with `{typed('--unbounded', column.name)}`"
+            )
 
 
 def uniform_of(noise: KeyedNoise, schema: Schema, name: str) -> Floats:

@@ -39,11 +39,14 @@ class ExactImputer(Imputer):
         sweeps: int = 10,
         rounding: Rounding | None = None,
         tails: Sequence[tuple[int, int]] = (),
+        names: Sequence[str] = (),
     ) -> None:
-        """tails: as of `Layout`: in a cell that is known to have no value there, the box does not count."""
+        """tails: as of `Layout`: in a cell that is known to have no value there, the box does not count. names: of the
+        dimensions, by which it is said what lay outside; empty: that is not said of each."""
         if not models:
             raise ValueError("ExactImputer needs at least one model")
-        self._tails = tails
+        self._tails, self._names = tails, names
+        self._by_dimension: Tensor | None = None
         self._models, self._rounding = list(models), rounding
         self._attempts, self._sweeps = attempts, sweeps
         self._cells = self._redrawn = self._swept = 0
@@ -80,6 +83,9 @@ class ExactImputer(Imputer):
         outside = self._outside(box, missing, result)  # [n, R, D]
         self._cells += int(missing.sum()) * len(noise.draws)
         self._redrawn += int(outside.sum())
+        if self._names:
+            counts = torch.stack([outside.sum((0, 1)), missing.sum(0) * len(noise.draws)]).cpu()
+            self._by_dimension = counts if self._by_dimension is None else self._by_dimension + counts
         again = outside.any(-1).nonzero()  # which draw, which row
         for some in range(0, len(again), REDRAWN):
             self.watch(part[0] + part[1] * some / len(again))
@@ -137,11 +143,16 @@ class ExactImputer(Imputer):
         return enumerated(self._models[draw % len(self._models)], x, j)
 
     def diagnostics(self) -> dict[str, object]:
-        """Cells drawn, cells whose first draw fell outside the box, rows that needed Gibbs sweeps."""
-        return {"cells": self._cells, "redrawn_cells": self._redrawn, "swept_rows": self._swept}
+        """Cells drawn, cells whose first draw fell outside the box (all, and as a share of each dimension's), rows that
+        needed Gibbs sweeps."""
+        found: dict[str, object] = {"cells": self._cells, "redrawn_cells": self._redrawn, "swept_rows": self._swept}
+        if self._by_dimension is not None:
+            of = zip(self._names, *self._by_dimension.tolist(), strict=True)
+            found["outside_by_column"] = {name: outside / max(drawn, 1) for name, outside, drawn in of}
+        return found
 
 
 def build(fitted: SamplerInput) -> ExactImputer:
     """The sampler `exact`."""
     models = [cast(Marginal, model).for_fills() for model in fitted.models]
-    return ExactImputer(models, rounding=fitted.rounding, tails=fitted.layout.tails)
+    return ExactImputer(models, rounding=fitted.rounding, tails=fitted.layout.tails, names=fitted.layout.names)

@@ -114,7 +114,7 @@ class TreesImputer(Imputer):
     ) -> None:
         """trees: of each model; empty: no law is corrected, and the draws keep the law of the models. rounding: as of
         `ExactImputer`."""
-        self._exact = ExactImputer(models, rounding=rounding, tails=layout.tails)
+        self._exact = ExactImputer(models, rounding=rounding, tails=layout.tails, names=layout.names)
         self._laws = [copy.deepcopy(model).cpu().cell_laws() for model in models]
         self._trees = trees or [[None] * layout.D for _ in models]
         self._indicators = Indicators(layout.level_counts)
