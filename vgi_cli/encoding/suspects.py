@@ -40,6 +40,7 @@ from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.limits import limits_as_missing
 from vgi_cli.encoding.redundant import codes_of, looked_for
+from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.series import series
 from vgi_cli.encoding.skips import Skipped, skipped, thresholds_among
 from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, scales_of_words, spelled_alike
@@ -106,6 +107,7 @@ def suspects(
         + keys
         + repeated(ranked)
         + series(table, schema)
+        + seasons(table, schema)
         + _ticked(table, schema)
         + dummies(table, schema)
         + _scarce(table, schema)

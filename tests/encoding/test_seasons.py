@@ -1,0 +1,77 @@
+"""Numbers that vary with the time of year or of day are said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.seasons import seasons
+from vgi_cli.encoding.suspects import suspects
+from vgi_cli.table.frames import from_frame
+
+
+def lines_of(frame: pd.DataFrame) -> list[str]:
+    table = from_frame(frame)
+    return seasons(table, infer_schema(table)[0])
+
+
+def yearly(seed: int, *, size: float = 2.0, n: int = 300, days: int = 1_000) -> pd.DataFrame:
+    """Rows of any days: a temperature that follows the year, a trend, and noise, all with holes."""
+    rng = np.random.default_rng(seed)
+    day = rng.integers(0, days, n)
+    frame = pd.DataFrame({"day": pd.Timestamp("2020-03-01") + pd.to_timedelta(day, "D")})
+    frame["temp"] = np.round(10 + size * np.sin(2 * np.pi * (day - 100) / 365.25) + rng.normal(size=n), 2)
+    frame["trend"] = np.round(0.01 * day + rng.normal(size=n), 2)
+    frame["noise"] = np.round(rng.normal(size=n), 2)
+    for name in ("temp", "trend", "noise"):
+        frame.loc[rng.random(n) < 0.2, name] = np.nan
+    return frame
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_season_is_said(seed: int) -> None:
+    frame = yearly(seed)
+    (line,) = lines_of(frame)
+    assert line.startswith("column 'temp' varies with the time of year in 'day' (")
+    assert line.endswith(
+        "of its variance), and to a model that column is a time that only grows: a column of the "
+        "month beside it tells the model"
+    )
+    table = from_frame(frame)
+    assert line in suspects(table, infer_schema(table)[0])
+    month = frame.day.dt.month
+    for told in (month, month.map("m{}".format)):
+        assert lines_of(frame.assign(month=told)) == []
+    phase = 2 * np.pi * frame.day.dt.day_of_year / 365.25
+    assert lines_of(frame.assign(sine=np.sin(phase), cosine=np.cos(phase))) == []
+
+
+def test_what_another_column_says_is_no_season_of_its_own() -> None:
+    frame = yearly(5)
+    also = 3 * frame.temp.fillna(10) + np.random.default_rng(0).normal(size=len(frame))
+    assert lines_of(frame.assign(also=also.round(2))) == []  # complete: it tells a model of the season
+    (line,) = lines_of(frame.assign(also=also.where(frame.noise > 0).round(2)))
+    assert line.startswith("columns 'temp', 'also' vary with the time of year in 'day' (up to ")
+
+
+def test_hours_of_the_day_are_said_of_datetimes() -> None:
+    rng = np.random.default_rng(0)
+    hours = rng.integers(0, 24 * 30, 400)
+    frame = pd.DataFrame({"at": pd.Timestamp("2024-01-01") + pd.to_timedelta(hours, "h")})
+    frame["load"] = np.round(5 + 2 * np.cos(2 * np.pi * hours / 24) + rng.normal(size=400), 2)
+    frame.loc[rng.random(400) < 0.2, "load"] = np.nan
+    (line,) = lines_of(frame)
+    assert line.startswith("column 'load' varies with the time of day in 'at' (")
+    assert line.endswith("a column of the hour beside it tells the model")
+    assert lines_of(frame.assign(hour=frame["at"].dt.hour)) == []
+
+
+def test_where_there_is_no_season_none_is_said() -> None:
+    for seed in range(40):
+        assert lines_of(yearly(seed, size=0.0)) == []
+    assert lines_of(yearly(0, days=400)) == []  # one year: a trend that turns
+    assert lines_of(yearly(0, n=50)) == []
+    assert lines_of(yearly(0).dropna()) == []  # nothing to fill
+    assert lines_of(yearly(0).drop(columns="day")) == []

@@ -1,0 +1,125 @@
+"""Numbers that vary with the time of year, or of day, of a column of moments: to a model of rows the moment is a number
+that only grows, and it does not see the cycle."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import named
+from vgi_cli.encoding.redundant import codes_of
+from vgi_cli.table.base import Table
+
+ROWS, LOOKED_AT, COLUMNS = 60, 5_000, 50
+"""Fewest rows in which a cycle is looked for; rows, and columns, that are looked at."""
+MOST = 200
+"""Dimensions of other columns, at most, given which a cycle is looked for."""
+PERIODS = 1.5
+"""How many cycles the moments span at least: within one a trend that turns says as much."""
+VALUES = 60
+"""Different values of another column up to which each has a mean of its own: months, weeks, hours."""
+ABSENT = 0.05
+"""Share of the cells of a column of numbers that may be missing where others are compared given it."""
+DEGREE = 3
+"""Of the polynomial in time that is taken off, beside what the other columns say."""
+SHARE, SURELY = 0.05, 14.0
+"""Of the variance of a column, that a cycle explains at the least; and nats by which rows speak for it, beyond what the
+choice of columns explains: by chance as much has a probability of exp(-SURELY)."""
+CYCLES = (("year", 365.25, "month"), ("day", 1.0, "hour"))
+"""Cycles, their length in days, and the column that tells a model of them."""
+DAYS = {"Q": 365.25 / 4, "M": 365.25 / 12, "W": 7.0}
+"""Days of a unit of dates."""
+
+
+def seasons(table: Table, schema: Schema) -> list[str]:
+    """A line for each column of dates or datetimes and each cycle that columns with holes vary with, though neither a
+    trend nor another column says so."""
+    moments = [one for one in schema.encoded if isinstance(one, Moment) and one.kind in ("date", "datetime")]
+    holed = [one for one in schema.encoded if isinstance(one, Number) and table.missing(one.name).any()][:COLUMNS]
+    if not moments or not holed or not ROWS <= table.N:
+        return []
+    some = np.linspace(0, table.N - 1, min(table.N, LOOKED_AT)).astype(int)
+    codes = {column.name: codes_of(table, column)[some] for column in schema.encoded[: 2 * COLUMNS]}
+    beside = {
+        column.name: _indicators(codes[column.name], numbers=isinstance(column, Number))
+        for column in schema.encoded[: 2 * COLUMNS]
+        if not isinstance(column, Moment)
+    }
+    choice = np.log(2 * len(moments) * len(holed))
+    lines = []
+    for moment in moments:
+        if moment.name not in codes:
+            continue
+        days = codes[moment.name] * (DAYS.get(moment.clock.unit, 1.0) if moment.kind == "date" else 1 / 86_400)
+        for cycle, length, part in CYCLES:
+            spanned = np.nanmax(days) - np.nanmin(days) >= PERIODS * length
+            if not spanned or (cycle == "day" and moment.kind == "date"):
+                continue
+            found = {}
+            for other in holed:
+                if other.name in codes:
+                    alone = _share(codes[other.name], days, length, [], choice)
+                    if alone is not None:  # else nothing would be left of it beside other columns
+                        design = _at_most([values for name, values in beside.items() if name != other.name])
+                        share = _share(codes[other.name], days, length, design, choice)
+                        if share is not None:
+                            found[other.name] = share
+            if found:
+                most, one = f"{max(found.values()):.0%}", len(found) == 1
+                how = f"varies with the time of {cycle}" if one else f"vary with the time of {cycle}"
+                much = f"{most} of its variance" if one else f"up to {most} of a variance"
+                lines.append(
+                    f"{named('column', tuple(found))} {how} in '{moment.name}' ({much}), and to a model that column is "
+                    f"a time that only grows: a column of the {part} beside it tells the model"
+                )
+    return lines
+
+
+def _indicators(codes: Floats, *, numbers: bool) -> Floats:
+    """[N, k] what a column says of others: of few values an indicator of each; the numbers, standardised, of one that
+    is there in nearly all rows; else nothing."""
+    absent = np.isnan(codes)
+    values = np.unique(codes[~absent])
+    if len(values) <= VALUES:
+        return np.asarray(codes[:, None] == values[1:], np.float64)
+    if not numbers or absent.mean() > ABSENT:
+        return np.zeros((len(codes), 0))
+    spread = float(np.nanstd(codes)) or 1.0
+    return np.asarray(np.where(absent, 0.0, (codes - np.nanmean(codes)) / spread)[:, None])
+
+
+def _at_most(beside: list[Floats]) -> list[Floats]:
+    """The first of some columns that have at most MOST dimensions together."""
+    sizes = np.cumsum([values.shape[1] for values in beside])
+    return beside[: int(np.searchsorted(sizes, MOST, side="right"))]
+
+
+def _share(y: Floats, days: Floats, length: float, beside: list[Floats], choice: float) -> float | None:
+    """The share of the variance of y [N] that a sine and a cosine of the cycle explain beyond a trend and the other
+    columns; None where that is too little, or may be by chance."""
+    seen = np.isfinite(y) & np.isfinite(days)
+    n = int(seen.sum())
+    if n < ROWS:
+        return None
+    time, y = days[seen], y[seen]
+    at = 2 * (time - time.min()) / (float(np.ptp(time)) or 1.0) - 1
+    others = [values[seen] for values in beside]
+    design = np.concatenate([np.polynomial.chebyshev.chebvander(at, DEGREE), *others], 1)
+    if 3 * design.shape[1] > n:
+        return None
+    phase = 2 * np.pi * time / length
+    left = np.stack([y - y.mean(), np.sin(phase), np.cos(phase)], 1)
+    left = left - design @ np.linalg.lstsq(design, left, rcond=None)[0]
+    total, before = float(((y - y.mean()) ** 2).sum()), float((left[:, 0] ** 2).sum())
+    cycle = left[:, 1:]
+    if (cycle**2).sum(0).min() < 1e-3 * n:  # the other columns say as much
+        return None
+    rest = left[:, 0] - cycle @ np.linalg.lstsq(cycle, left[:, 0], rcond=None)[0]
+    after = float((rest**2).sum())
+    if not 0 < after < before or (before - after) / total < SHARE:
+        return None
+    nats = 0.5 * (n - design.shape[1]) * np.log(before / after)
+    return (before - after) / total if nats >= SURELY + choice else None
