@@ -51,6 +51,14 @@ class StructuralZeros:
         """[..] which codes [..] of the two columns do not go together; where one is NaN none is excluded."""
         return np.asarray(np.logical_or.reduce([a.holds(first) & b.holds(second) for a, b in self.pairs]))
 
+    def single(self) -> tuple[StructuralZeros, ...]:
+        """The same, for each pair by itself."""
+        return tuple(StructuralZeros(self.names, (pair,), self.seen) for pair in self.pairs)
+
+    def limits(self, place: int) -> bool:
+        """Whether some numbers of the first column (`place` 0) or the second one (1) lie beyond a limit."""
+        return any(pair[place].where != "at" for pair in self.pairs)
+
     def words(self, first: str, second: str) -> str:
         """`'sex' = m never goes with 'pregnant' = yes`; `first`, `second`: the codes of the first pair as their columns
         write them."""

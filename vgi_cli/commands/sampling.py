@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple, cast
@@ -16,7 +17,7 @@ from vgi_cli.columns.blanks import read_blanks, take_back
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import typed
+from vgi_cli.columns.wording import some_of, typed
 from vgi_cli.commands.deltas import Deltas
 from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.commands.run_table import (
@@ -24,12 +25,12 @@ from vgi_cli.commands.run_table import (
     seed_of,
 )
 from vgi_cli.commands.samplers import checked_sampler, make_imputer, sampler_of
-from vgi_cli.encoding.apart import Apart
+from vgi_cli.encoding.apart import Apart, Rule
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.keeping import keep_relations
-from vgi_cli.encoding.redundant import codes_of
+from vgi_cli.encoding.redundant import codes_of, rule_words
 from vgi_cli.encoding.skips import mask_probability
 from vgi_cli.encoding.structural_zeros import possible
 from vgi_cli.fitting.fitted import FittedTable
@@ -51,6 +52,8 @@ STRATA = 20
 BEYOND_ZERO = 0.06
 """Share of a column's fills first drawn beyond zero from which on it is said: of columns that cannot be negative,
 skewed ones too, models draw fewer (ten such columns of real tables, 30 % of the cells hidden: at most 0.05)."""
+NAMED = 3
+"""Rules that are named, of those that fills do not keep to."""
 AVERAGED_CELLS = 1 << 21
 """Cells of all draws that are held at a time, where a point estimate is made of them."""
 
@@ -111,6 +114,7 @@ class Sampling:
         self.even = self.own_table = False
         self._moved: dict[str, int] = {}
         self._apart, self._unkept = 0, list[Apart]()
+        self._broken = Counter[Rule]()
         self.deltas = Deltas(request.delta or (), fitted, self.sampler)
         self._blanks = read_blanks(request.leave_blank or (), fitted.schema)
         self._left = np.zeros((len(self._blanks) + 1, self.kept), np.int64)
@@ -210,7 +214,7 @@ class Sampling:
         if self._blanks:
             self._unkept.append(apart)
         else:
-            self._apart += apart.count()
+            self._count(apart)
         return draws
 
     def _codes(self, x: Tensor, rows: Rows) -> Floats:
@@ -256,8 +260,14 @@ class Sampling:
         first = 0
         for apart in self._unkept:  # what a rule says of a cell that stays blank holds
             some = draws[:, first : first + apart.shape[1]]
-            self._apart, first = self._apart + apart.count(some), first + some.shape[1]
+            self._count(apart, some)
+            first += some.shape[1]
         self._unkept.clear()
+
+    def _count(self, apart: Apart, draws: Floats | None = None) -> None:
+        """Count the rows that do not keep to rules; `draws`: those of which a cell is blank, with it."""
+        self._apart += apart.count(draws)
+        self._broken.update(apart.counts(draws))
 
     @property
     def left(self) -> Ints:
@@ -285,7 +295,12 @@ class Sampling:
             one, of = self._apart == 1, f" of the {self.kept} filled tables together" if self.kept > 1 else ""
             filled = f"{self._apart:,} {'' if of else 'filled '}row{'s' * (not one)}{of} do{'es' * one}"
             why = "the limits of their columns, observed cells or another such rule are against it"
-            self._reporter.say(f"{filled} not keep to what holds in every row of the fit: {why}")
+            broken = [(rule_words(rule, self._fitted.schema), n) for rule, n in self._broken.most_common()]
+            rules = [f"{words} ({n:,} row{'s' * (n > 1)})" for words, n in broken]
+            named = some_of(rules, NAMED, ", which -v lists")
+            self._reporter.say(f"{filled} not keep to what holds in every row of the fit, as {why}: {named}")
+            for words, n in broken[NAMED:]:
+                self._reporter.detail(f"not kept to in {n:,} row{'s' * (n > 1)}: {words}")
         for place, rule in enumerate(self._blanks):
             self._reporter.say(f"--leave-blank {rule.said}: {_range(self._left[place])} holes stay")
         self.deltas.say(self._reporter)

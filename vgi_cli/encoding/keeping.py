@@ -19,6 +19,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.computing import WITHIN, Levels, RelationCells, clipped, solve, width_of, within_levels
 from vgi_cli.encoding.orders import keep_orders
+from vgi_cli.encoding.redrawing import FilledRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
 from vgi_cli.encoding.retrying import retry
@@ -60,7 +61,8 @@ def keep_relations(
     anew, as rounding goes.
     Where none can, the next ones move to the end of their limits as well; a factor is as near to what it should be as
     its digits go. Exact relations come before rounded ones, and of these the finer ones first. A row whose cells cannot
-    go together within the limits of the columns stays as it was drawn.
+    go together within the limits of the columns stays as it was drawn. Where cells of relations are such as never go
+    together then, another value of one of them is tried, and the others follow from that (`redrawing.py`).
     """
     apart = Apart(draws.shape[:2])
     if uniform is not None:
@@ -71,7 +73,18 @@ def keep_relations(
         number = as_number(column)
         if number is not None and number.significant is not None:  # rounded before others are computed from them
             draws[:, missing[:, j], j] = number.written(draws[:, missing[:, j], j])
-    apart.update(_kept(draws, observed, missing, schema, but, uniform))
+    found = _in_line(FilledRows(draws, observed, missing, uniform, ties), schema, but)
+    if uniform is not None:
+        keep = functools.partial(_in_line, schema=schema, but=but)
+        redraw(FilledRows(draws, observed, missing, uniform, ties), schema, found, keep, but)
+    apart.update(found)
+    return apart
+
+
+def _in_line(filled: FilledRows, schema: Schema, but: Collection[str]) -> Apart:
+    """Let the fills keep to their relations and orders, and those of other columns to structural zeros, in place."""
+    draws, observed, missing, uniform, ties = filled
+    apart = _kept(draws, observed, missing, schema, but, uniform)
     if schema.orders:
         bands = [one for one in schema.relations if one.how == "bands" and not set(one.names) & set(but)]
         others = {name for one in schema.relations if one.how != "bands" for name in one.names}
@@ -320,7 +333,7 @@ def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[Relat
         values = _values(draws, observed, missing, rows, one.places)
         where = np.zeros(draws.shape[:2], bool)
         where[:, rows] = departing(one.relation, values, one.digit)
-        apart.add(one.places.tolist(), where)
+        apart.add(one.places.tolist(), where, one.relation)
     return apart
 
 

@@ -191,11 +191,25 @@ def keep_orders(
         values[:, rows, k] = _between(column, drawn, low, high, (least, greatest))
         fixed[rows, k] = True
     draws[:, :, places] = np.where(missing[:, places], values, draws[:, :, places])
+    said = {(one.low, one.high): one for one in schema.orders}
     for i, j in np.argwhere(np.isfinite(most)).tolist():
         filled = missing[:, places[i]] | missing[:, places[j]]
         pair = [places[i], places[j]]
-        apart.add(pair, filled & crossed(values[..., i], values[..., j] + most[i, j]))
+        rule = said.get((names[i], names[j]))
+        apart.add(pair, filled & crossed(values[..., i], values[..., j] + most[i, j]), rule)
     return apart
+
+
+def out_of_order(values: Floats, schema: Schema, but: Collection[str] = ()) -> Bools:
+    """[..] which rows of codes [.., columns] are not in the order of their columns, those `but` aside."""
+    wrong = np.zeros(values.shape[:-1], bool)
+    if schema.orders:
+        names, most, *_ = _closed(schema.orders)
+        for i, j in np.argwhere(np.isfinite(most)).tolist():
+            if not {names[i], names[j]} & set(but):
+                low, high = (values[..., schema.modelled.index(names[k])] for k in (i, j))
+                wrong |= crossed(low, high + most[i, j])
+    return wrong
 
 
 class _Filled(NamedTuple):

@@ -17,12 +17,14 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.orders import Order
 from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip, Threshold
 from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.columns.wording import SHOWN, capped, named, some_of, typed
+from vgi_cli.encoding.apart import Rule
 from vgi_cli.table.base import Table
 
 FEWEST = 10
@@ -155,6 +157,21 @@ def _zeros_words(one: StructuralZeros, schema: Schema) -> str:
         column.spell(np.array([part.code]), None)[0] for column, part in zip(columns, one.pairs[0], strict=True)
     )
     return one.words(first, second)
+
+
+def rule_words(rule: Rule, schema: Schema) -> str:
+    """One of the rules of a schema in words."""
+    match rule:
+        case Relation():
+            return relation_words(rule, schema)
+        case Order():
+            return rule.words()
+        case Skip():
+            return _skip_words(rule, schema)
+        case Threshold():
+            return _threshold_words(rule, schema)
+        case StructuralZeros():
+            return _zeros_words(rule, schema)
 
 
 def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:

@@ -210,7 +210,7 @@ def keep_thresholds(
     for one, at, rows in own:
         where = np.zeros(draws.shape[:2], bool)
         where[:, rows] = one.excludes(draws[:, rows, at])
-        apart.add([at], where)
+        apart.add([at], where, one)
     return apart
 
 
@@ -249,7 +249,8 @@ def keep_skips(
         draws[:, rows, at] = np.where(wrong[..., 0] & some, np.minimum(level, last), drawn)
         where = np.zeros(draws.shape[:2], bool)
         where[:, rows] = wrong[..., 0] & ~some
-        apart.add([at], where)
+        for one in own:
+            apart.add([at], where & (draws[..., at] == one.level), one)
     return apart
 
 

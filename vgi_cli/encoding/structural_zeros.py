@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
@@ -22,7 +23,8 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.structural_zeros import Part, StructuralZeros
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.groups import shared_ids
-from vgi_cli.encoding.redundant import as_number, codes_of
+from vgi_cli.encoding.independence import Rows
+from vgi_cli.encoding.redundant import as_number, codes_of, half_digit
 from vgi_cli.table.base import Table
 
 FEWEST = 6
@@ -40,8 +42,17 @@ explains."""
 EDGE, DENSE = 0.05, 12
 """A level's numbers are dense up to their end where so many of its rows lie no farther from it than that share of the
 middle nine tenths of their range: of a normal law it is one or two, however many rows there are."""
+APART = 0.15
+"""A distance of two neighbouring numbers of a level that is this share of the middle nine tenths of their range: what
+lies beyond is another heap, and says nothing of how dense this one is."""
+MARGIN = 20
+"""The limit lies as far beyond the last number as that one is from the 20th before it: were the law as dense beyond,
+one limit in a million would be too near, and where it grows thin as an exponential tail does, one next number in 20
+times as many as there are."""
 SEEN = 200
 """Pairs of cells that are kept to draw from."""
+NEAREST = 20
+"""Of the pairs that are kept so many, those with the nearest numbers, are drawn from in place of a level."""
 BLOCK = 1 << 14
 """Rows that are counted at once."""
 
@@ -58,7 +69,8 @@ def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZero
     settled = {frozenset(pair) for one in schema.relations for pair in itertools.combinations(one.names, 2)}
     settled |= {frozenset((one.low, one.high)) for one in schema.orders}
     pairs: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
-    for (a, part), (b, other) in itertools.chain(_never(states), _beyond(states, columns, codes)):
+    independent = Rows(table, schema, rows, codes)
+    for (a, part), (b, other) in itertools.chain(_never(states, independent), _beyond(states, columns, independent)):
         first, second = sorted(((a, part), (b, other)), key=lambda one: schema.modelled.index(one[0]))
         met = len(rows) < table.N and (part.holds(whole[a]) & other.holds(whole[b])).any()  # in rows that were left out
         if frozenset((a, b)) not in settled and not met:
@@ -118,7 +130,7 @@ def _at(codes: Sequence[float] | range) -> tuple[Part, ...]:
 Cell = tuple[str, Part]
 
 
-def _never(states: Sequence[_States]) -> Iterator[tuple[Cell, Cell]]:
+def _never(states: Sequence[_States], rows: Rows) -> Iterator[tuple[Cell, Cell]]:
     """Pairs of parts that no row has, though several would by chance."""
     counts = [np.bincount(one.state[one.state >= 0], minlength=len(one.parts)) for one in states]
     frequent = sorted(
@@ -144,8 +156,23 @@ def _never(states: Sequence[_States]) -> Iterator[tuple[Cell, Cell]]:
     expected = beside[:, place] * beside[:, place].T / np.maximum(known, 1)
     levels, zero = (np.array([one.how == how for one in states])[owner] for how in ("levels", "zero"))
     able = (owner[:, None] < owner) & (levels[:, None] | levels | (zero[:, None] & zero))
-    for a, b in np.argwhere(able & (together == 0) & (expected >= _enough(expected[able], together[able]))).tolist():
-        yield tuple((states[owner[i]].name, states[owner[i]].parts[number[i]]) for i in (a, b))  # type: ignore[misc]
+    enough = _enough(expected[able], together[able])
+    for a, b in np.argwhere(able & (together == 0) & (expected >= enough)).tolist():
+        first, second = ((states[owner[i]], int(number[i])) for i in (a, b))
+        if _expected_by_groups(first, second, rows) >= enough:
+            yield (first[0].name, first[0].parts[first[1]]), (second[0].name, second[0].parts[second[1]])
+
+
+def _expected_by_groups(first: tuple[_States, int], second: tuple[_States, int], rows: Rows) -> float:
+    """How many groups at least would have both parts by chance, where cells of another column name groups of rows that
+    are alike in both columns (the rows of a person)."""
+    (a, i), (b, k) = first, second
+    least = math.inf
+    for group in set(rows.groups_of(a.name, a.state)) & set(rows.groups_of(b.name, b.state)):
+        one, other = rows.by_group(group, a.state), rows.by_group(group, b.state)
+        both = (one >= 0) & (other >= 0)
+        least = min(least, int((one[both] == i).sum()) * int((other[both] == k).sum()) / max(int(both.sum()), 1))
+    return least
 
 
 def _enough(expected: Floats, together: Floats) -> float:
@@ -157,32 +184,49 @@ def _enough(expected: Floats, together: Floats) -> float:
     return float(needed[np.flatnonzero(order >= needed).max(initial=0)]) if len(order) else math.inf
 
 
-def _beyond(
-    states: Sequence[_States], columns: dict[str, ModelledColumn], codes: dict[str, Floats]
-) -> Iterator[tuple[Cell, Cell]]:
-    """Levels, each with the numbers beyond the last that is seen beside it, where it is dense up to there."""
+def _beyond(states: Sequence[_States], columns: dict[str, ModelledColumn], rows: Rows) -> Iterator[tuple[Cell, Cell]]:
+    """Levels, each with the numbers beyond a limit a little beyond the last that is seen beside it, where it is dense
+    up to there."""
     told = {one.name for one in states}
     numbers = [name for name, column in columns.items() if as_number(column) is not None and name not in told]
     own = [one for one in states if one.how == "levels"]
     choice = SURELY + math.log(2 * max(sum(len(one.parts) for one in own) * len(numbers), 1))
     for one, name in itertools.product(own, numbers):
-        known = (one.state >= 0) & ~np.isnan(codes[name])
-        state, values = one.state[known], codes[name][known]
-        ordered, by_level = np.sort(values), np.lexsort((values, state))
-        ends = np.searchsorted(state[by_level], np.arange(len(one.parts) + 1))
-        for part, beside in zip(one.parts, np.split(values[by_level], ends[1:-1]), strict=True):
-            below, above = _limit(beside, ordered), _limit(-beside[::-1], -ordered[::-1])
-            if below is not None and below.nats >= choice:
-                yield (one.name, part), (name, Part("below", below.code))
-            if above is not None and above.nats >= choice:
-                yield (one.name, part), (name, Part("above", -above.code))
+        values = rows.codes[name]
+        found = _limits(one, values, (one.state >= 0) & ~np.isnan(values), choice)
+        if not found:
+            continue
+        found = _limits(one, values, rows.one_of_each(one.name, one.state, name), choice)
+        for (number, sign), limit in found.items():
+            code = _read(columns[name], limit, sign)
+            if ((values < code) if sign > 0 else (values > code)).any():
+                yield (one.name, one.parts[number]), (name, Part("below" if sign > 0 else "above", code))
 
 
 class _Limit(NamedTuple):
-    """The least number beside a level, and how unlikely it is by chance that none of the rows below has the level."""
+    """The least number beside a level, how far beyond it the limit lies, and how unlikely it is by chance that none of
+    the rows below has the level."""
 
     code: float
+    margin: float
     nats: float
+
+
+def _limits(one: _States, values: Floats, counted: Bools, choice: float) -> dict[tuple[int, int], _Limit]:
+    """By the number of a level, and the sign 1 for its least and -1 for its greatest number, where it begins among the
+    rows that are counted [R] by the numbers of all rows [R]; of negative ones where the sign is."""
+    found: dict[tuple[int, int], _Limit] = {}
+    state, beside = one.state[counted], values[counted]
+    if len(beside) < DENSE:
+        return found
+    ordered, by_level = np.sort(beside), np.lexsort((beside, state))
+    ends = np.searchsorted(state[by_level], np.arange(len(one.parts) + 1))
+    for number, own in enumerate(np.split(beside[by_level], ends[1:-1])):
+        for sign, some, every in ((1, own, ordered), (-1, -own[::-1], -ordered[::-1])):
+            limit = _limit(some, every)
+            if limit is not None and limit.nats >= choice:
+                found[number, sign] = limit
+    return found
 
 
 def _limit(own: Floats, values: Floats) -> _Limit | None:
@@ -190,14 +234,42 @@ def _limit(own: Floats, values: Floats) -> _Limit | None:
     dense up to there."""
     if len(own) < DENSE or own[0] == values[0]:
         return None
-    low, high = np.quantile(own, [0.05, 0.95])
+    low, high = np.quantile(_heap(own), [0.05, 0.95])
     near = own[0] + EDGE * (high - low)
     hits = int(np.searchsorted(own, near, side="right"))
     if near <= own[0] or hits < DENSE:
         return None
     beyond = int(np.searchsorted(values, own[0]))
     share = (hits - 1) / (int(np.searchsorted(values, near, side="right")) - beyond)
-    return _Limit(float(own[0]), -beyond * math.log1p(-min(share, 0.999)))
+    surely = int(np.searchsorted(own, own[0], side="right")) >= DENSE
+    margin = 0.0 if surely else float(own[min(MARGIN, len(own) - 1)] - own[0])
+    return _Limit(float(own[0]), margin, -beyond * math.log1p(-min(share, 0.999)))
+
+
+def _heap(own: Floats) -> Floats:
+    """Of numbers [n] in order the first ones, up to where the next one is far away."""
+    while True:
+        low, high = np.quantile(own, [0.05, 0.95])
+        far = np.flatnonzero(np.diff(own) > APART * (high - low)) + 1
+        far = far[(far >= DENSE) & (far < len(own))]
+        if not len(far):
+            return own
+        own = own[: far[0]]
+
+
+def _read(column: ModelledColumn, limit: _Limit, sign: int) -> float:
+    """The code of a limit (of negative numbers where the sign is -1), moved a little farther away to where its column
+    can write it in few digits."""
+    number = as_number(column)
+    if not limit.margin or number is None:
+        return sign * limit.code
+    end, digit = limit.code - limit.margin, 2 * half_digit(column)
+    unit = 10.0 ** math.floor(math.log10(limit.margin))
+    if number.lattice is not None and digit and (isinstance(column, Moment) or digit >= unit):
+        held = sign * float(number.lattice.snap(np.array([sign * end]))[0])
+        return sign * (held if held <= end else held - digit)
+    decimals = 15 - math.ceil(math.log10(abs(limit.code) + limit.margin))
+    return sign * round(math.floor(end / unit) * unit, decimals)
 
 
 def _seen(first: Floats, second: Floats) -> tuple[tuple[float, float], ...]:
@@ -241,8 +313,8 @@ def keep_structural_zeros(
     settled: Collection[str] = (),
 ) -> Apart:
     """Draw another cell in place of one that goes with another one of its row in no row, where a sampler that knows of
-    it (`possible`) was not asked, or had no other draw: from the cells that are seen beside that one. In place; where
-    there is none.
+    it (`possible`) was not asked, or had no other draw: a number beyond a limit comes as far within it, another one is
+    the nearest that is seen beside that one, and a level is drawn from those. In place; where there is none.
 
     draws    [m, N, columns] codes of completed rows
     missing  [N, columns]
@@ -263,23 +335,65 @@ def keep_structural_zeros(
         for draw, i in np.argwhere(wrong).tolist():
             row = rows[i]
             moved = int(moving[row, places[1]])
-            beside = _beside(one, seen, 1 - moved, float(draws[draw, row, places[1 - moved]]))
-            if len(beside):
-                at = min(int(numbers[moved][draw, row] * len(beside)), len(beside) - 1)
-                draws[draw, row, places[moved]] = beside[at]
+            cells, u = draws[draw, row, places], float(numbers[moved][draw, row])
+            cells[moved] = _instead(one, seen, moved, cells, u, schema.encoded[places[moved]])
+            draws[draw, row, places[moved]] = cells[moved]
     apart = Apart(draws.shape[:2])
     for one, _, places in own:
-        where = one.excludes(*(draws[..., place] for place in places)) & missing[:, places].any(1)
-        apart.add(places, where)
+        both = [draws[..., place] for place in places]
+        if (one.excludes(*both) & missing[:, places].any(1)).any():
+            for pair in one.single():
+                apart.add(places, pair.excludes(*both) & missing[:, places].any(1), pair)
     return apart
+
+
+def _instead(one: StructuralZeros, seen: Floats, moved: int, cells: Floats, u: float, column: ModelledColumn) -> float:
+    """The code to take in place of the one at a place (`moved`) of two cells [2] that do not go together; `seen`: pairs
+    of codes that are in rows together [n, 2], `u`: a random number from 0 to 1."""
+    beside, drawn = _beside(one, seen, 1 - moved, float(cells[1 - moved])), float(cells[moved])
+    if not len(beside):
+        return drawn
+    number = as_number(column)
+    if number is not None and drawn not in number.piles:
+        for pair in one.pairs:
+            limit = pair[moved]
+            if limit.where != "at" and limit.holds(cells[moved]) and pair[1 - moved].holds(cells[1 - moved]):
+                far = float(beside.min() if limit.where == "above" else beside.max())
+                within = _within(one, moved, cells, (far, limit.code), number)
+                if within is not None:
+                    return within
+        return float(beside[np.abs(beside - drawn).argmin()])
+    return float(beside[min(int(u * len(beside)), len(beside) - 1)])
+
+
+def _within(one: StructuralZeros, moved: int, cells: Floats, ends: tuple[float, float], number: Number) -> float | None:
+    """A number beyond a limit as far within it, else at it; None where neither may go with the other cell, or all that
+    is within is a value that piles up. `ends`: the farthest number within that was seen, and the limit."""
+    (far, limit), digit = ends, 2 * half_digit(number)
+    beyond = limit - float(cells[moved])
+    if limit in number.piles:
+        return None
+    reach = beyond if abs(beyond) <= abs(limit - far) else 0.0
+    codes = number.held(np.array([limit + reach, limit, limit + math.copysign(digit, beyond)]))
+    for code in codes.tolist():
+        both = cells.copy()
+        both[moved] = code
+        if not one.excludes(*both):
+            return float(code)
+    return None
 
 
 def _beside(one: StructuralZeros, seen: Floats, place: int, code: float) -> Floats:
     """Of pairs of cells that are seen [n, 2] the other cells of those whose cell at a place has this code; where there
-    are none, of those that may go with it."""
+    are few of these, of those that may go with it and are nearest to it: of a level all."""
     same = seen[:, place] == code
-    if not same.any():
-        cells = [seen[:, 0], seen[:, 1]]
-        cells[place] = np.full(len(seen), code)
-        same = ~one.excludes(*cells)
-    return np.asarray(seen[same, 1 - place])
+    if same.sum() >= NEAREST:
+        return np.asarray(seen[same, 1 - place])
+    cells = [seen[:, 0], seen[:, 1]]
+    cells[place] = np.full(len(seen), code)
+    able = seen[~one.excludes(*cells)]
+    if one.limits(place):
+        able = able[np.argsort(np.abs(able[:, place] - code), kind="stable")[:NEAREST]]
+    elif same.any():
+        able = seen[same]
+    return np.asarray(able[:, 1 - place])
