@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from vgi_cli.columns.base import Encoding
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.schema import SCHEMA_FORMAT, Schema
 from vgi_cli.columns.structural_zeros import Part, StructuralZeros
 from vgi_cli.encoding.check import check
@@ -113,6 +114,110 @@ def test_shares_that_fall_step_by_step_are_no_limit() -> None:
         retired = rng.random(1000) < 1 / (1 + np.exp(-rng.choice([0.3, 1.0]) * (age - 62)))
         frame = pd.DataFrame({"age": age, "retired": np.where(retired, "yes", "no")})
         assert schema_of(frame).structural_zeros == ()
+
+
+def limits(frame: pd.DataFrame, number: str = "x") -> list[tuple[str, Part]]:
+    """The levels of a frame that have a limit of a column of numbers, with what lies beyond it."""
+    found = []
+    schema = schema_of(frame)
+    texts = {column.name: column.texts for column in schema.encoded if isinstance(column, Levelled)}
+    for zeros in schema.structural_zeros:
+        for pair in zeros.pairs:
+            parts = dict(zip(zeros.names, pair, strict=True))
+            if number in parts and parts[number].where != "at":
+                (name,) = set(parts) - {number}
+                found.append((texts[name][int(parts[name].code)], parts[number]))
+    return found
+
+
+@pytest.mark.parametrize("law", ["uniform", "exponential", "ages"])
+def test_a_limit_lies_a_little_beyond_the_last_cell(law: str) -> None:
+    """So that none of a hundred times as many rows of the same law breaks it, and not far."""
+
+    def rows(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        level = rng.integers(0, 3, n)
+        if law == "ages":
+            return level, np.floor(18 + np.array([27.0, 40.0, 62.0])[level] * rng.random(n))
+        return level, 2.0 * level + (rng.uniform(0, 4, n) if law == "uniform" else rng.exponential(1, n))
+
+    count = 0
+    for seed in range(6):
+        level, x = rows(np.random.default_rng(seed), 1000)
+        more, others = rows(np.random.default_rng([seed, 1]), 100_000)
+        for text, part in limits(pd.DataFrame({"level": np.array(["a", "b", "c"])[level], "x": x})):
+            own = "abc".index(text)
+            assert not part.holds(others[more == own]).any()
+            last = x[level == own].min() if part.where == "below" else x[level == own].max()
+            assert abs(part.code - last) < 0.12 * np.ptp(x[level == own])
+            count += 1
+    assert count >= 8
+
+
+def test_heaps_of_a_level_end_nowhere() -> None:
+    """Shops of three towns of a country: each town's lie about its middle, far from those of the others."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        level = rng.integers(0, 3, 600)
+        x = 10.0 * level + rng.choice([0.0, 17.0, 37.0], 600) + rng.normal(0, 0.4, 600)
+        assert limits(pd.DataFrame({"level": np.array(["a", "b", "c"])[level], "x": x})) == []
+
+
+def test_rows_that_follow_each_other_say_nothing_of_a_limit() -> None:
+    """Counters of four devices, in blocks, mixed by time, and in any order with their times; where the same numbers
+    come in any order without times, as far as a table can say, they are independent."""
+    rng = np.random.default_rng(0)
+    device = np.repeat(np.arange(4), 300)
+    counter = np.concatenate([start + rng.poisson(30, 300).cumsum() for start in (1000, 8000, 14000, 30000)])
+    hour = np.tile(np.arange(300), 4)
+    frame = pd.DataFrame({"device": np.array(list("abcd"))[device], "x": counter})
+    assert limits(frame) == []
+    assert limits(frame.iloc[np.argsort(hour, kind="stable")]) == []
+    some = rng.permutation(len(frame))
+    assert len(limits(frame.iloc[some])) == 6
+    timed = frame.assign(when=pd.Timestamp("2024-03-01") + pd.to_timedelta(hour, unit="h"))
+    assert limits(timed.iloc[some]) == []
+
+
+def test_a_table_that_is_sorted_by_its_numbers_is_no_log() -> None:
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 2, 1200)
+    x = np.where(level == 0, rng.uniform(0, 6, 1200), rng.uniform(4, 10, 1200))
+    frame = pd.DataFrame({"level": np.array(["a", "b"])[level], "x": x})
+    assert len(limits(frame)) == len(limits(frame.sort_values("x"))) == 2
+
+
+def test_rows_of_one_group_count_once_where_a_column_names_it() -> None:
+    """150 persons with five rows each and numbers of their own: neither their numbers, nor what they have in common,
+    are said of their regions."""
+    rng = np.random.default_rng(1)
+    person = rng.permutation(np.repeat(np.arange(150), 5))
+    region, kind = rng.choice(["n", "s", "e"], 150), rng.choice(list("abcdefghijklmno"), 150)
+    region[140:], region[:3] = "e", ["n", "s", "e"]
+    frame = pd.DataFrame({"region": region[person], "kind": kind[person], "y": rng.normal(size=750)})
+    schema = schema_of(frame)
+    assert any(zeros.names == ("region", "kind") for zeros in schema.structural_zeros)
+    assert schema_of(frame.assign(x=2000 + person)).structural_zeros == ()
+    whole = pd.DataFrame({"region": rng.choice(["n", "s", "e"], 1500), "x": rng.uniform(0, 150, 1500)})
+    whole.loc[(whole.x > 120) & (whole.region == "n"), "region"] = "s"
+    assert [text for text, _ in limits(whole)] == ["n"]
+
+
+def test_a_number_beyond_a_limit_comes_within_it() -> None:
+    """By as much as it was drawn beyond; where that is beyond all that was seen, to the limit. A level is drawn among
+    those with the nearest numbers."""
+    rng = np.random.default_rng(2)
+    level = rng.integers(0, 3, 2400)
+    x = (np.array([0.0, 100.0, 200.0])[level] + rng.uniform(0, 150, 2400)).round(1)
+    frame = pd.DataFrame({"level": np.array(["a", "b", "c"])[level], "x": x})
+    schema = schema_of(frame)
+    parts = dict(limits(frame))
+    end = parts["a"].code
+    codes = {text: float(i) for i, text in enumerate(schema.encoded[0].texts)}  # type: ignore[attr-defined]
+    draws = np.array([[[codes["a"], end + 20], [codes["a"], end + 200], [codes["c"], 10.0]]])
+    missing = np.array([[False, True], [False, True], [True, False]])
+    keep_relations(draws, draws[0].copy(), missing, schema, uniform=lambda name: np.full((1, 3), 0.9))
+    assert draws[0, 0, 1] == pytest.approx(end - 20) and draws[0, 1, 1] == pytest.approx(end)
+    assert draws[0, 2, 0] == codes["a"]
 
 
 def test_several_pairs_are_said_in_one_line() -> None:

@@ -19,9 +19,8 @@ SO_MANY = 2
 """Rows of a group, on average, from which on the cells of a column may name groups."""
 ALIKE, SURELY = 0.3, 5.0
 """Least correlation of neighbours, and how many standard errors of one that is 0 it is at least."""
-MIXED = 0.2
-"""Share of the rows that are followed by one of another level from which on a table may be sorted by the numbers
-beside."""
+MIXED = 20
+"""Rows that are followed by one of another level from which on a table may be sorted by the numbers beside."""
 
 
 class Rows:
@@ -32,14 +31,24 @@ class Rows:
         self._places: dict[str, Ints] | None = None
         self._within: dict[str, list[str]] = {}
 
-    def groups_of(self, name: str, state: Ints) -> list[str]:
+    def by_groups(self, one: tuple[str, Ints], other: tuple[str, Ints]) -> list[tuple[Ints, Ints]]:
+        """Of two columns, with the states of their rows [R] (-1: none), those of groups of rows [G] that have one state
+        in each of them; for each column that names such groups."""
+        found = []
+        for group in set(self._groups_of(*one)) & set(self._groups_of(*other)):
+            first, second = (self._by_group(group, state) for _, state in (one, other))
+            both = (first >= 0) & (second >= 0)
+            found.append((first[both], second[both]))
+        return found
+
+    def _groups_of(self, name: str, state: Ints) -> list[str]:
         """The columns whose cells name groups of rows, in each of which a column has one state [R] (-1: none)."""
         if name not in self._within:
             named = self._named().items()
             self._within[name] = [other for other, places in named if other != name and _decides(places, state)]
         return self._within[name]
 
-    def by_group(self, group: str, state: Ints) -> Ints:
+    def _by_group(self, group: str, state: Ints) -> Ints:
         """The states [G] of the groups that a column names, by those of their rows [R]; -1 where no row has one."""
         places = self._named()[group]
         known = (places >= 0) & (state >= 0)
@@ -58,7 +67,7 @@ class Rows:
         if any(_follow(state[order], ranks[order]) for order in self._orders(known, number)):
             return np.zeros(len(values), bool)
         counted = known.copy()
-        for other in self.groups_of(name, state):
+        for other in self._groups_of(name, state):
             places = self._named()[other]
             order = np.flatnonzero(known & (places >= 0))
             order = order[np.argsort(places[order], kind="stable")]
@@ -134,7 +143,7 @@ def _follow(state: Ints, ranks: Floats) -> bool:
         return False
     own = np.diff(ranks[order])[np.diff(state[order]) == 0]
     others = np.diff(ranks)[np.diff(state) != 0]
-    return len(others) < MIXED * len(ranks) or float(np.square(others).mean()) > float(np.square(own).mean())
+    return len(others) < MIXED or float(np.square(others).mean()) > float(np.square(own).mean())
 
 
 def _alike(state: Ints, ranks: Floats, groups: Ints) -> bool:

@@ -18,7 +18,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.orders import out_of_order
-from vgi_cli.encoding.redundant import half_digit
+from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
 
 OTHERS = 4
@@ -88,6 +88,7 @@ def redraw(
             keep(trial)
             pairs = checks.pairs(trial.draws[0], at)
             better = checks.kept(trial.draws[0], own.observed[at], at) & (pairs.sum(1) < count[at])
+            better &= checks.within(trial.draws[0], own.draws[0, at])
             new = at[better]
             best[new], fixed[new], wrong[new] = trial.draws[0][better], set_[better], pairs[better]
             count[new] = pairs[better].sum(1)
@@ -133,6 +134,18 @@ class _Checks:
             digit = half_digit(self._schema.encoded[places[0]])
             able &= ~(departing(one, exact[:, places], digit) & filled)
         return able & ~out_of_order(exact, self._schema, self._but)
+
+    def within(self, codes: Floats, before: Floats) -> Bools:
+        """[n] which codes [n, columns] lie within the limits of their columns, or are as they were `before` [n,
+        columns]: what other cells determine may lie beyond, and a value that is tried determines nothing."""
+        able = np.ones(len(codes), bool)
+        for place, column in enumerate(self._schema.encoded):
+            number = as_number(column)
+            if number is not None:
+                least, most = number.ends
+                own = codes[:, place]
+                able &= ((own >= least) & (own <= most)) | (own == before[:, place])
+        return able
 
     def options(self, codes: Floats, pair: int, fixed: Bools, row: int) -> list[tuple[int, float]]:
         """What may be tried for the codes [columns] of a row: a place and another code there, of one of the two cells

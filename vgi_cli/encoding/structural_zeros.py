@@ -157,22 +157,20 @@ def _never(states: Sequence[_States], rows: Rows) -> Iterator[tuple[Cell, Cell]]
     levels, zero = (np.array([one.how == how for one in states])[owner] for how in ("levels", "zero"))
     able = (owner[:, None] < owner) & (levels[:, None] | levels | (zero[:, None] & zero))
     enough = _enough(expected[able], together[able])
+    groups: dict[tuple[int, int], list[tuple[Ints, Ints]]] = {}
     for a, b in np.argwhere(able & (together == 0) & (expected >= enough)).tolist():
-        first, second = ((states[owner[i]], int(number[i])) for i in (a, b))
-        if _expected_by_groups(first, second, rows) >= enough:
-            yield (first[0].name, first[0].parts[first[1]]), (second[0].name, second[0].parts[second[1]])
+        one, other = states[owner[a]], states[owner[b]]
+        if (owner[a], owner[b]) not in groups:
+            groups[owner[a], owner[b]] = rows.by_groups((one.name, one.state), (other.name, other.state))
+        least = min((_expected(*pair, number[a], number[b]) for pair in groups[owner[a], owner[b]]), default=math.inf)
+        if least >= enough:
+            yield (one.name, one.parts[number[a]]), (other.name, other.parts[number[b]])
 
 
-def _expected_by_groups(first: tuple[_States, int], second: tuple[_States, int], rows: Rows) -> float:
-    """How many groups at least would have both parts by chance, where cells of another column name groups of rows that
-    are alike in both columns (the rows of a person)."""
-    (a, i), (b, k) = first, second
-    least = math.inf
-    for group in set(rows.groups_of(a.name, a.state)) & set(rows.groups_of(b.name, b.state)):
-        one, other = rows.by_group(group, a.state), rows.by_group(group, b.state)
-        both = (one >= 0) & (other >= 0)
-        least = min(least, int((one[both] == i).sum()) * int((other[both] == k).sum()) / max(int(both.sum()), 1))
-    return least
+def _expected(first: Ints, second: Ints, a: int, b: int) -> float:
+    """How many groups, of which these are the states in two columns [G], would be at a in one and b in the other by
+    chance."""
+    return int((first == a).sum()) * int((second == b).sum()) / max(len(first), 1)
 
 
 def _enough(expected: Floats, together: Floats) -> float:
