@@ -38,3 +38,31 @@ def test_no_fill_and_no_row_has_them(vgi: Vgi, tmp_path: Path, model: str) -> No
         fills = [pd.read_csv(tmp_path / f"{how}.{i}.csv") for i in range(1, 6)]
         found[how] = (sum(map(strange, fills)), strange(pd.read_csv(rows)))
     assert found["keep"] == (0, 0) and min(found["ignore"]) > 0
+
+
+def test_rules_that_fills_do_not_keep_to_are_named(vgi: Vgi, tmp_path: Path) -> None:
+    """Sums that are tens in the fit, and are not in new rows: three are named with their rows, -v lists the others."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame()
+    for i in range(4):
+        frame[f"base{i}"] = 50 * rng.integers(1, 20, 150)
+        frame[f"extra{i}"] = rng.choice([0, 10, 50], 150)
+        frame[f"total{i}"] = frame[f"base{i}"] + frame[f"extra{i}"]
+    frame.mask(rng.random(frame.shape) < 0.1).to_csv(tmp_path / "t.csv", index=False)
+    few = ["--model", "mixture", "--set", "model.components=1", "--set", "bootstrap=none"]
+    assert vgi("fit", tmp_path / "t.csv", "--out", tmp_path / "run", *few).code == 0
+    new = frame.head(4).astype(float)
+    for i in range(4):
+        new.loc[: 3 - i, f"base{i}"] += 4
+        new[f"total{i}"] = np.nan
+    new.to_csv(tmp_path / "new.csv", index=False)
+    impute = ["impute", "--checkpoint", tmp_path / "run", tmp_path / "new.csv", "--m", 1, "--force"]
+    lines = vgi(*impute, "-o", tmp_path / "out.csv").err.splitlines()
+    why = "the limits of their columns, observed cells or another such rule are against it"
+    named = [f"'total{i}' = 'base{i}' + 'extra{i}' ({4 - i} rows)" for i in range(3)]
+    rest = "and 1 more, which -v lists"
+    whole = "4 filled rows do not keep to what holds in every row of the fit"
+    assert f"{whole}: {why}; not kept: {'; '.join([*named, rest])}" in lines
+    detail = "not kept to in 1 row: 'total3' = 'base3' + 'extra3'"
+    assert detail not in lines
+    assert detail in vgi(*impute, "-o", tmp_path / "out.csv", "-v").err.splitlines()
