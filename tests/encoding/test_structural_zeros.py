@@ -130,6 +130,17 @@ def limits(frame: pd.DataFrame, number: str = "x") -> list[tuple[str, Part]]:
     return found
 
 
+def test_the_end_of_a_rounded_law_may_be_a_part_of_a_digit() -> None:
+    """Whole numbers end where many cells are; of others the last digit may be one that hardly any cell rounds to."""
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 2, 6000)
+    x = np.where(level == 0, rng.uniform(0, 4.95, 6000), rng.uniform(3, 8, 6000)).round(1)
+    assert x[level == 0].max() == 4.9 and (x[level == 0] == 4.9).sum() > 40
+    frame = pd.DataFrame({"level": np.array(["a", "b"])[level], "x": x})
+    assert dict(limits(frame))["a"] == Part("above", 5.0)
+    assert dict(limits(frame.assign(x=(10 * x).round())))["a"] == Part("above", 49.0)
+
+
 @pytest.mark.parametrize("law", ["uniform", "exponential", "ages"])
 def test_a_limit_lies_a_little_beyond_the_last_cell(law: str) -> None:
     """So that none of a hundred times as many rows of the same law breaks it, and not far."""

@@ -258,15 +258,16 @@ def _heap(own: Floats) -> Floats:
 def _read(column: ModelledColumn, limit: _Limit, sign: int) -> float:
     """The code of a limit (of negative numbers where the sign is -1), moved a little farther away to where its column
     can write it in few digits."""
-    number = as_number(column)
-    if not limit.margin or number is None:
+    number, digit = as_number(column), 2 * half_digit(column)
+    rounded = number is not None and not number.whole and not isinstance(column, Moment)
+    margin = max(limit.margin, digit) if rounded else limit.margin  # of the last digit a part alone may be within
+    if not margin or number is None:
         return sign * limit.code
-    end, digit = limit.code - limit.margin, 2 * half_digit(column)
-    unit = 10.0 ** math.floor(math.log10(limit.margin))
+    end, unit = limit.code - margin, 10.0 ** math.floor(math.log10(margin))
     if number.lattice is not None and digit and (isinstance(column, Moment) or digit >= unit):
         held = sign * float(number.lattice.snap(np.array([sign * end]))[0])
         return sign * (held if held <= end else held - digit)
-    decimals = 15 - math.ceil(math.log10(abs(limit.code) + limit.margin))
+    decimals = 15 - math.ceil(math.log10(abs(limit.code) + margin))
     return sign * round(math.floor(end / unit) * unit, decimals)
 
 
