@@ -1,4 +1,4 @@
-"""FilledRows whose fills keep to relations and have cells that never go together, drawn otherwise.
+"""Rows whose fills keep to relations and have cells that never go together, drawn otherwise.
 
 A cell that is computed from others may become one that goes with another cell of its row in no row: goals of the halves
 of a match that add up, 0 and 1, where the score at half time says 1 and 0. Such rows are tried again as a whole: one of
@@ -28,7 +28,7 @@ PASSES = 3
 
 
 class FilledRows(NamedTuple):
-    """FilledRows that are to keep to rules; all as in `keep_relations`."""
+    """Rows that are to keep to rules; all as in `keep_relations`."""
 
     draws: Floats
     observed: Floats
