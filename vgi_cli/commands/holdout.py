@@ -140,6 +140,7 @@ def score(fitted: FittedTable, table: Table, trial: Table, work: Work) -> dict[s
     if not len(rows):
         return None
     sampling = Sampling(fitted, ImputeRequest(checkpoint=fitted.run, settings={}, m=COVERAGE_DRAWS), Work())
+    sampling.of_table(trial.sha256)
     encoded = fitted.rows(trial).at(rows)
     with work.reporter.stage(SCORING, "rows", work.limit.end) as stage:
         drawn = sampling.draw(encoded, Watch(stage, 0, len(rows), work.limit.over))

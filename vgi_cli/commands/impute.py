@@ -22,7 +22,6 @@ from vgi_cli.commands.run_table import (
     blocks_of,
     compute_on,
     fitted_or_new,
-    is_fitted,
     keyed_by_content,
     name_of,
     table_settings,
@@ -72,8 +71,7 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
         reporter.plan([READING, DRAWING, WRITING])
         fitted, request, source, seen, keys, (out, layout, format, paths, folder) = _ready(request, reporter, stdout)
         work = Work(reporter, limit, stop, request.started)
-        sampling = Sampling(fitted, request, work, incomplete=seen.incomplete)
-        sampling.own_table = is_fitted(fitted, source.whole.origin.sha256)
+        sampling = Sampling(fitted, request, work, incomplete=seen.incomplete).of_table(source.whole.origin.sha256)
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
             sampling.fill(source.rows, seen.incomplete, draws, keys)
             if request.point is not None and seen.incomplete:
@@ -321,12 +319,14 @@ def filled(
     keys: RowKeys | None = None,
     *,
     even: bool = False,
+    blanks: bool = True,
 ) -> Filled:
     """Draw the holes of a table that is held in memory, or read into it (default: the fitted table).
 
-    keys  what keys the randomness of its rows; None: `keyed_by_content` decides
-    even  whether the draws of a cell divide its distribution among them (`KeyedNoise.strata`), so that the mean of a
-          few is near that of many; else they are independent
+    keys    what keys the randomness of its rows; None: `keyed_by_content` decides
+    even    whether the draws of a cell divide its distribution among them (`KeyedNoise.strata`), so that the mean of a
+            few is near that of many; else they are independent
+    blanks  whether blank answers speak where the table is the fitted one; else a fill depends on its row alone
 
     Raises as `impute` does.
     """
@@ -341,7 +341,7 @@ def filled(
         seen = survey(Whole(table), fitted.schema, reporter, request.strict, unseen)
     request = dataclasses.replace(request, table=table)
     sampling = Sampling(fitted, request, Work(reporter, limit), incomplete=seen.incomplete)
-    sampling.even, sampling.own_table = even, keys is None and is_fitted(fitted, table.sha256)
+    sampling.of_table(table.sha256, blanks=blanks).even = even
     keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)) if keys is None else keys
     rows = fitted.rows(table, keys.of(table))
     draws = sampling.whole(rows)

@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -17,11 +17,12 @@ from vgi_cli.columns.blanks import read_blanks, take_back
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import some_of, typed
+from vgi_cli.columns.wording import named, some_of, typed
 from vgi_cli.commands.deltas import Deltas
 from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.commands.run_table import (
     compute_on,
+    is_fitted,
     seed_of,
 )
 from vgi_cli.commands.samplers import checked_sampler, make_imputer, sampler_of
@@ -31,7 +32,7 @@ from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import codes_of, rule_words
-from vgi_cli.encoding.skips import mask_probability
+from vgi_cli.encoding.skips import beside_blanks, mask_probability
 from vgi_cli.encoding.structural_zeros import possible
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.rows import Rows
@@ -111,7 +112,8 @@ class Sampling:
         self._seed = seed_of(fitted, request)
         self.sampler = sampler_of(fitted, request)
         self._imputer: Imputer | None = None
-        self.even = self.own_table = False
+        self.even = self._own_table = False
+        self._speechless = 0
         self._moved: dict[str, int] = {}
         self._apart, self._unkept = 0, list[Apart]()
         self._broken = Counter[Rule]()
@@ -125,6 +127,12 @@ class Sampling:
             kept = fitted.schema.rules or fitted.schema.structural_zeros
             if kept and not registry.SAMPLERS[self.sampler].traits.stored:
                 self._imputer = Selected(self._imputer, self._mask_probability)
+
+    def of_table(self, sha256: str, *, blanks: bool = True) -> Self:
+        """The rows are those of the table of this checksum: where it is the fitted one, its blank answers speak
+        (`mask_probability`), unless `blanks` is off."""
+        self._own_table = blanks and is_fitted(self._fitted, sha256)
+        return self
 
     @property
     def kept(self) -> int:
@@ -192,6 +200,8 @@ class Sampling:
             ranges = box_of(schema)
             box = Box(ranges.low.to(self._device, self._dtype), ranges.high.to(self._device, self._dtype))
             x = self._draw_rows(self._imputer, rows, noise, box, watch)
+            if isinstance(self._imputer, Selected) and not self._own_table:
+                self._speechless += int(beside_blanks(rows.table.missing.cpu().numpy(), schema).sum())
             turned = self.deltas.turn_levels(x, rows, noise, self._imputer)
         draws = self._codes(x, rows)
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
@@ -225,7 +235,7 @@ class Sampling:
         """As of `Selected`, by the skips and thresholds of the columns, and 0 where cells go together that never do.
         What blank answers say is a matter of the table that was fitted: elsewhere a question may have been left out."""
         numbers, holes, schema = x.double().cpu().numpy(), missing.cpu().numpy(), self._fitted.schema
-        chance = mask_probability(numbers, holes, schema, blanks=self.own_table) * possible(numbers, holes, schema)
+        chance = mask_probability(numbers, holes, schema, blanks=self._own_table) * possible(numbers, holes, schema)
         return torch.from_numpy(chance).to(x.device)
 
     def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:
@@ -239,9 +249,10 @@ class Sampling:
             watch.add(len(some))
         return out
 
-    def keep_off_codes(self, draws: Floats, table: Table) -> None:
-        """Move the draws [m, N, D] of a table that would read as missing there."""
-        for name, count in avoid_codes(draws, table, self._fitted.schema).items():
+    def keep_off_codes(self, draws: Floats, table: Table, places: Ints | None = None) -> None:
+        """Move the draws [m, N, D] of a table, or of the rows of it that stand at `places` [N], that would read as
+        missing there."""
+        for name, count in avoid_codes(draws, table, self._fitted.schema, places).items():
             self._moved[name] = self._moved.get(name, 0) + count
 
     def leave_blank(self, draws: Floats, rows: Rows) -> None:
@@ -303,6 +314,8 @@ class Sampling:
                 self._reporter.detail(f"not kept to in {n:,} row{'s' * (n > 1)}: {words}")
         for place, rule in enumerate(self._blanks):
             self._reporter.say(f"--leave-blank {rule.said}: {_range(self._left[place])} holes stay")
+        if self._speechless:
+            self._reporter.say(_of_blanks(self._speechless, self._fitted.schema))
         self.deltas.say(self._reporter)
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
         for line in _beyond_zero(self._fitted.schema, diagnostics):
@@ -371,6 +384,15 @@ def say_filled(holes: Holes, sampling: Sampling, reporter: Reporter) -> None:
     """The last line: how many of a table's holes were filled, and how often."""
     each = f" in each of {sampling.kept} tables" if sampling.kept > 1 else ""
     reporter.say(f"filled {_range(holes.filled - sampling.left)} of {holes.total} holes{each}")
+
+
+def _of_blanks(rows: int, schema: Schema) -> str:
+    """A line on rows in which blank cells are not taken for answers."""
+    others = list(dict.fromkeys(name for one in schema.unasked for name in one.others))
+    missing = list(dict.fromkeys(rule.name for one in schema.unasked for rule in schema.deciding(one.others)))
+    lack = f"{rows:,} row{'s' * (rows != 1)} lack{'s' * (rows == 1)} a cell of {named('column', missing)}"
+    only = "only where the fitted table is imputed as a whole do such blanks say something of the missing cell"
+    return f"{lack} and {'are' if rows != 1 else 'is'} blank in {named('column', others)}: {only}"
 
 
 def _range(counts: Ints) -> str:

@@ -304,6 +304,17 @@ def _closed(rules: Sequence[Skip | Threshold], codes: Floats) -> Bools:
     return np.asarray(np.logical_or.reduce([rule.excludes(codes) for rule in rules]), bool)
 
 
+def beside_blanks(missing: Bools, schema: Schema) -> Bools:
+    """[R] rows in which a column that decides is missing and the columns that it decides about are all blank; missing
+    [R, D]."""
+    at = dict(zip(schema.modelled, schema.layout.slices, strict=True))
+    out = np.zeros(len(missing), bool)
+    for one in schema.unasked:
+        deciders = [at[rule.name].start for rule in schema.deciding(one.others)]
+        out |= missing[:, deciders].any(1) & missing[:, [at[other].start for other in one.others]].all(1)
+    return out
+
+
 def mask_probability(x: Floats, missing: Bools, schema: Schema, *, blanks: bool) -> Floats:
     """[n, R] how likely it is that just these cells of the columns of skips and thresholds are missing, given the
     completed encoded rows x [n, R, D]; missing [R, D]. Up to a factor of the row, 1 at most: where a cell is observed

@@ -102,7 +102,7 @@ class Imputer(Estimator):
         self._known("sample")
         if X is None and "_given" not in vars(self):
             raise InvalidInput("the table of the fit is not kept in a pickle", "give it: sample(m, X)")
-        return self._filled(self._given if X is None else self._later(X), plain(m), None)
+        return self._filled(self._given if X is None else self._later(X), plain(m), None, blanks=True)
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> Names:
         """The names of the columns that `transform` gives: those of the fit, or `input_features`, or x0, x1, …"""
@@ -160,8 +160,8 @@ class Imputer(Estimator):
         dropped = self._dropped
         return [place for place, name in enumerate(self._names) if name not in dropped]
 
-    def _filled(self, found: Given, m: int, point: str | None) -> list[Any]:
-        """The completed tables: m draws, or one of a point estimate of m draws."""
+    def _filled(self, found: Given, m: int, point: str | None, *, blanks: bool = False) -> list[Any]:
+        """The completed tables: m draws, or one of a point estimate of m draws. `blanks`: as in `impute.filled`."""
         fitted, reporter = self._fitted, self._reporter()
         started = time.monotonic()
         if point == "mode":
@@ -171,7 +171,8 @@ class Imputer(Estimator):
             asked = ImputeRequest(
                 checkpoint=fitted.run, settings=self._settings(), table=found.table(), m=m, point=point, started=started
             )
-            table, draws, holes = filled(fitted, asked.checked(in_memory=True), reporter, keys, even=point is not None)
+            asked, even = asked.checked(in_memory=True), point is not None
+            table, draws, holes = filled(fitted, asked, reporter, keys, even=even, blanks=blanks)
             tables = to_frames(table, fitted.schema, draws, True, say=reporter.say)
         left = [name for name in holes.staying if name not in self._dropped]
         if left:

@@ -127,14 +127,16 @@ def forget_unseen(table: Table, schema: Schema) -> None:
             table.forget(column.name, column.unseen(table.column(column.name)))
 
 
-def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
+def avoid_codes(draws: Floats, table: Table, schema: Schema, places: Ints | None = None) -> dict[str, int]:
     """Move fills that would read as missing, because the user gave their text as a token for that, to a near one (see
-    ModelledColumn.beside); how many, by column. `draws` [m, N, columns] are changed."""
+    ModelledColumn.beside); how many, by column. `draws` [m, N, columns], of the rows at `places` [N] (None: of all),
+    are changed."""
     moved: dict[str, int] = {}
     for d, column in enumerate(schema.encoded):
         if not (tokens := table.tokens(column.name)):
             continue
-        rows = np.flatnonzero(table.missing(column.name))
+        missing = table.missing(column.name)
+        rows = np.flatnonzero(missing if places is None else missing[places])
         fills = draws[:, rows, d]
         refused = partial(_is_token, tokens, column, table.precision(column.name))
         written = column.held(fills)  # which moves a value that is on no lattice, such as the end of a gap

@@ -32,11 +32,11 @@ from vgi_cli.commands.evaluate.truth_table import require_same_rows
 from vgi_cli.commands.finetune import inside_of, require_conditionals
 from vgi_cli.commands.memory import require_files, require_memory
 from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest, check_rows
-from vgi_cli.commands.run_table import compute_on, seed_of, table_settings
+from vgi_cli.commands.run_table import compute_on, keyed_by_content, seed_of, table_settings
 from vgi_cli.commands.samplers import checked_sampler, parameter_uncertainty
 from vgi_cli.commands.sampling import Imputed, Sampling, Watch
 from vgi_cli.encoding.check import check
-from vgi_cli.encoding.encoder import cell_scales
+from vgi_cli.encoding.encoder import RowKeys, cell_scales
 from vgi_cli.errors import InputError, Interrupted, Unwritten, UsageError, VgiError
 from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores, draws_alone, score_imputations
@@ -472,8 +472,8 @@ def _drawn(asked: _Asked, draws: ImputeRequest, end: EarlyEnd) -> tuple[Imputed,
     """Draws of rows of the table, and the numbers of these rows: of as many as are wanted, unless the time is over
     before."""
     fitted, table, _, _, request, reporter = asked
-    sampling = Sampling(fitted, draws, Work(reporter))
-    rows = fitted.rows(table)
+    sampling = Sampling(fitted, draws, Work(reporter)).of_table(table.sha256)
+    rows = fitted.rows(table, RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table))
     wanted = _wanted_rows(asked)
     shuffled = bool(end.limit) or wanted < table.N
     order = rows_in_turn(table.N, wanted, shuffled, seed_of(fitted, request), "imputations")
@@ -488,6 +488,7 @@ def _drawn(asked: _Asked, draws: ImputeRequest, end: EarlyEnd) -> tuple[Imputed,
                 parts.append(sampling.draw(rows.at(some), watch))
             except OutOfTime:
                 break
+            sampling.keep_off_codes(parts[-1], table, some.numpy())
             done = watch.done
     if not parts:
         raise OutOfTime

@@ -226,7 +226,8 @@ def _with_draws(
     """The rest: holes filled, chains, hidden cells, likelihood. `before`: what `_without_draws` gave."""
     fitted, table = looked.fitted, looked.table
     seed, device = seed_of(fitted, asked), compute_on(fitted, asked)
-    filling = _Filling(looked, asked, limit, reporter, seed, device, Sampling(fitted, asked, Work()))
+    sampling = Sampling(fitted, asked, Work()).of_table(table.sha256)
+    filling = _Filling(looked, asked, limit, reporter, seed, device, sampling)
     some = filling.rows(request)
     draws, drawn = filling.drawn(some)
     diagnostics = filling.sampling.finish()
