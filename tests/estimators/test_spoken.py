@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from vgi_cli import Imputer
-from vgi_cli.errors import InvalidInput, InvalidParameter, NotFitted
+from vgi_cli.errors import InvalidInput, InvalidParameter, NotFitted, VgiWarning
 from vgi_cli.estimators.spoken import in_python
 
 PARAMETERS = Imputer._defaults()
@@ -34,6 +34,13 @@ PARAMETERS = Imputer._defaults()
         ("--bounds sets others", "bounds={'…': …} sets others"),
         ("--checkpoint RUN, --no-such-flag", "--checkpoint RUN, --no-such-flag"),
         ("1 - 2 -- 3", "1 - 2 -- 3"),
+        ("--resume with a larger --epochs goes on", "a larger set={'epochs': …} lets it go on"),
+        ("two; and 3 more, which -v lists", "two; and 3 more"),
+        ("ends; -v lists the limits, --bounds sets others", "ends; bounds={'…': …} sets others"),
+        (
+            "nothing (`vgi impute --leave-blank b:a=0` does); `--exclude a` it",
+            "nothing; `set={'table.exclude': ['a']}` it",
+        ),
     ],
 )
 def test_flags_become_parameters(typed: str, said: str) -> None:
@@ -59,6 +66,18 @@ def test_what_cannot_be_is_said_with_parameters_and_with_its_hint(parameters: di
     with pytest.raises(ValueError, match=re.escape(words)) as error:
         Imputer(**parameters).fit(table())
     assert "--" not in str(error.value)
+
+
+def test_lines_and_warnings_name_parameters_too() -> None:
+    made = table().assign(size=["1-9", "10-49", "50+", "1-9"] * 10)
+    lines: list[str] = []
+    with pytest.warns(VgiWarning) as heard:
+        Imputer(model="mixture", set={"model.components": 1, "epochs": 1}, say=lines.append).fit(made)
+    assert any("`columns={'size': 'ordinal:1-9,10-49,50+'}`" in line for line in lines)
+    warned = [str(one.message) for one in heard if "has not converged" in str(one.message)]
+    assert len(warned) == 1 and warned[0].endswith("a larger set={'epochs': …} lets it go on")
+    assert f"warning: {warned[0]}" in lines
+    assert not [line for line in lines if "--" in line or "-v " in line]
 
 
 def test_the_hint_is_part_of_the_text_of_an_error() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,58 @@ def test_trees_count_rows_by_their_weights() -> None:
         assert one is not None and same is not None and other is not None
         assert torch.equal(one.table, same.table) and torch.equal(one.threshold, same.threshold)
         assert one.table.shape != other.table.shape or not torch.allclose(one.table, other.table)
+
+
+def test_factors_of_levels_that_the_law_rules_out() -> None:
+    """They go on where those of rare levels end, and leave every law a law."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        levels, weight = int(rng.integers(2, 6)), rng.uniform(0.5, 3.0, 12)
+        probs = rng.dirichlet(np.ones(levels), 12)
+        probs[:, 0] = 0.0
+        probs /= probs.sum(1, keepdims=True)
+        drawn = rng.integers(1, levels, 12)
+        held, expected = (np.eye(levels)[drawn] * weight[:, None]).sum(0)[None], (probs * weight[:, None]).sum(0)[None]
+        factors = trees._factors(held, expected)
+        near = expected + np.eye(levels)[0] * 1e-12
+        assert np.allclose(factors, trees._factors(held, near), rtol=1e-9)
+        assert factors[0, 0] == pytest.approx(trees.PRIOR / (weight.sum() + trees.PRIOR))
+        there = expected > 0
+        prior = trees.PRIOR * expected / expected.sum()
+        assert (factors[there] == ((held + prior)[there] / (expected + prior)[there])).all()
+    seen = trees._factors(np.array([[2.0, 8.0]]), np.array([[0.0, 10.0]]))
+    assert np.isfinite(seen).all() and seen[0, 0] > 1e4  # a row has it all the same
+    tiny = trees._factors(np.array([[2.0, 8.0]]), np.array([[1e-300, 10.0]]))
+    assert np.isfinite(tiny.astype(np.float32)).all()
+    assert (trees._factors(np.zeros((1, 3)), np.zeros((1, 3))) == 1).all()  # rows that all weigh 0
+
+
+def test_a_level_that_the_law_rules_out_is_filled_as_if_it_were_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Towns far apart: beside where a row lies, most of them have no probability at all."""
+    rng = np.random.default_rng(1)
+    town, north = rng.integers(0, 13, 400), rng.uniform(30.0, 54.0, 13)
+    names = np.array(list("abcdefghijklm"))[town]
+    frame = pd.DataFrame({"town": names, "north": (north[town] + 0.01 * rng.normal(size=400)).round(4)})
+    frame.loc[::7, "town"] = None
+    frame.loc[3::7, "north"] = np.nan
+    found: list[bool] = []
+    factors = trees._factors
+
+    def watched(held: Any, expected: Any) -> Any:
+        out = factors(held, expected)
+        found.append(bool((expected == 0).any()))
+        assert np.isfinite(out).all() and (out > 0).all()
+        return out
+
+    monkeypatch.setattr(trees, "_factors", watched)
+    monkeypatch.setattr(refits, "COUNT", 4)
+    given: dict[str, Any] = {"model": "mixture", "seed": 2, "threads": 1, "set": {"model.components": 3}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        tables = vgi_cli.fit(frame, **given).impute(m=4)
+    assert any(found)
+    hidden = frame["town"].isna().to_numpy()
+    assert all((table["town"].to_numpy() == names)[hidden].all() for table in tables)
 
 
 @pytest.mark.parametrize("options", [{"model": "fa", "carry_others": True}, {"set": {"bootstrap": "none"}}])

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from vgi_cli.commands.fit import fit_in_memory
 from vgi_cli.commands.requests import FitRequest, make_request
 from vgi_cli.errors import InputError, InvalidInput, InvalidParameter, NotFitted, UsageError, nearest
-from vgi_cli.estimators.spoken import in_python
+from vgi_cli.estimators.spoken import Spoken, in_python
 from vgi_cli.fitting.fitted import FittedTable, load
-from vgi_cli.reporting import Heard, Reporter, Silent
+from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.store import RunInMemory, RunStore
 from vgi_cli.settings.gather import gather
 from vgi_cli.settings.options import FitOptions, fields_of, plain, read_given
@@ -159,7 +159,7 @@ class Estimator:
         return make_request(FitRequest, options, None, os.environ, table=found.table(), started=started)
 
     def _reporter(self) -> Reporter:
-        return Heard(self.say)
+        return Spoken(self.say, self._defaults())
 
     def _known(self, method: str) -> FittedTable:
         """The fit. NotFitted where there is none."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import get_args, get_origin
 
 from vgi_cli.columns.schema import split_kind
+from vgi_cli.reporting import Heard
 from vgi_cli.settings.options import Field, FitOptions, fields_of
 
 FLAG = re.compile(r"(?P<flag>--[a-z][a-z-]*)(?: (?P<word>(?:'[^']*'|\"[^\"]*\"|[^\s'\"`])+))?")
@@ -15,11 +16,20 @@ OWN = {"seed": "random_state"}
 """Options that an estimator has under another name."""
 NAMES = frozenset({"model", "method", "device", "unseen"})
 """Options whose value is one word, which always follows the flag."""
-NO_PLUGINS = " (a name from a plugin needs --plugin FILE.py)"
+OTHERWISE = {
+    " (a name from a plugin needs --plugin FILE.py)": "",
+    "--resume with a larger --epochs goes on": "a larger --epochs lets it go on",
+    ", which -v lists": "",
+    "-v lists the limits, ": "",
+}
+"""What is said otherwise, or not at all, since no parameter does the like: a fit in memory is not resumed, and an
+estimator hears no details."""
+COMMAND = re.compile(r" \(`vgi [^`]*`[^()]*\)")
+"""An aside on another command, which takes a run folder."""
 
 
 def in_python(text: str, parameters: Collection[str]) -> str:
-    """A message or a hint with parameters in the place of flags: `columns={'age': 'integer'}`, not `--column
+    """A message, a hint or a line with parameters in the place of flags: `columns={'age': 'integer'}`, not `--column
     age=integer`. What is no parameter of the estimator is a setting, `set={'table.exclude': ['age']}`; a flag that is
     neither stays."""
     fields = {flag: field for field in fields_of(FitOptions).values() for flag in field.flags}
@@ -39,7 +49,24 @@ def in_python(text: str, parameters: Collection[str]) -> str:
             return found[0]
         return f"set={{'{field.option.key}': {_literal(field, value)}}}{after}"
 
-    return FLAG.sub(said, text.replace(NO_PLUGINS, ""))
+    for typed, otherwise in OTHERWISE.items():
+        text = text.replace(typed, otherwise)
+    text = COMMAND.sub("", text)
+    return FLAG.sub(said, text)
+
+
+class Spoken(Heard):
+    """Hands on what the commands say in words that name parameters of an estimator."""
+
+    def __init__(self, say: Callable[[str], None] | None, parameters: Collection[str]) -> None:
+        super().__init__(say)
+        self._parameters = parameters
+
+    def say(self, line: str) -> None:
+        super().say(in_python(line, self._parameters))
+
+    def warn(self, line: str) -> None:
+        super().warn(in_python(line, self._parameters))
 
 
 def _is_value(field: Field, word: str, after: str) -> bool:

@@ -36,7 +36,7 @@ from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.models.gaussian.rounded import redrawn_rows
 from vgi_cli.reporting import TREES
-from vgi_cli.samplers.trees import BINS, ROUNDS, Cell
+from vgi_cli.samplers.trees import BINS, RARE, ROUNDS, Cell
 from vgi_cli.settings.recipe import Recipe
 
 LEAF = 7
@@ -341,15 +341,31 @@ def _tree(cell: Cell, value: Tensor, observed: Tensor, weights: np.ndarray[Any, 
         total = held.sum(1, keepdims=True)
         kept = (held + PRIOR / BINS) / (total + PRIOR)
     else:
-        expected = _summed(probs * w[:, None], leaf_of, leaves)
-        prior = PRIOR * expected / expected.sum(1, keepdims=True)
-        kept = (held + prior) / (expected + prior)
+        kept = _factors(held, _summed(probs * w[:, None], leaf_of, leaves))
     return Tree(
         feature=torch.from_numpy(np.where(inner, nodes.feature, -1).astype(np.int64)),
         threshold=torch.from_numpy(np.where(inner, nodes.threshold, 0.0).astype(np.float64)),
         children=torch.from_numpy(np.stack([nodes.children_left, nodes.children_right], 1).astype(np.int64)),
         table=torch.from_numpy(kept.astype(np.float32)),
     )
+
+
+def _factors(held: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """[leaves, levels] the factors of the probabilities of levels: how many rows have one to how many the law expects
+    [leaves, levels], both with PRIOR rows more that are as it expects.
+
+    Of a level that the law rules out in all rows of a leaf both are 0, the prior rows too. Then the factor is that of
+    every other level that no row has, which does not depend on what was expected of it: PRIOR / (rows + PRIOR), and 1
+    where all rows of the leaf weigh 0. Where some row has the level all the same, it counts as one of probability RARE.
+    """
+    rows = expected.sum(1, keepdims=True)
+    least = np.finfo(np.float64).tiny
+    never = expected < least
+    expected = np.where(never & (held > 0), RARE * rows, expected)
+    prior = PRIOR * expected / np.where(rows > 0, rows, 1.0)
+    never = expected < least
+    out = (held + prior) / np.where(never, 1.0, expected + prior)
+    return np.minimum(np.where(never, PRIOR / (rows + PRIOR), out), np.finfo(np.float32).max)
 
 
 def _summed(values: np.ndarray[Any, Any], leaf_of: np.ndarray[Any, Any], leaves: int) -> np.ndarray[Any, Any]:
