@@ -45,6 +45,14 @@ def test_exact_loglik_has_no_estimator_parts() -> None:
     assert loglik_part(LogLik(torch.zeros(1), "exact"), MISSING[2:], SCALE) == {}
 
 
+def test_one_row_has_no_standard_error() -> None:
+    report = make_report(3, loglik=loglik_part(annealed(), MISSING, SCALE))
+    assert "se" not in report["loglik"]["complete"] and "se" not in report["loglik"]["incomplete"]
+    text = markdown(report, "t")
+    assert "| complete | 1 | -1.0000 |  |" in text and "| incomplete | 1 | -3.0000 |  |" in text
+    assert f"| all | 2 | -2.0000 | {report['loglik']['se']:.4f} |" in text
+
+
 def test_absent_parts_are_left_out_and_never_nan() -> None:
     assert make_report(3) == {"format": 1, "rows": 3}
     part = {**loglik_part(annealed(), MISSING, SCALE), "mean": -math.inf, "half_budget": math.nan}

@@ -111,7 +111,8 @@ def test_summary() -> None:
     s = summarise(values, missing, log_scale)
     assert s.rows == 2 and s.mean == -2.0 and s.se == pytest.approx(1.0) and s.per_cell == pytest.approx(-4 / 3)
     assert s.standardised == pytest.approx(-2.0 + (math.log(16.0) + math.log(8.0)) / 2)
-    assert summarise(values[:1], missing[:1], log_scale).se == 0.0
+    assert summarise(values[:1], missing[:1], log_scale).se is None  # one row does not tell it
+    assert summarise(values[:1], missing[:1], log_scale, torch.ones(1)).se is None
     assert summarise(values[2:], missing[2:], log_scale) is None
 
 

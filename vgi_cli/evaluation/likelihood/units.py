@@ -151,14 +151,14 @@ class Summary(NamedTuple):
     """Over rows with at least one observed cell.
 
     rows          their number
-    mean, se      nats a row, data units; se is 0 for one row
+    mean, se      nats a row, data units; se is None for one row, which does not tell it
     standardised  the same mean for columns divided by their standard deviation: comparable between tables
     per_cell      mean nats per observed cell, data units
     """
 
     rows: int
     mean: float
-    se: float
+    se: float | None
     standardised: float
     per_cell: float
 
@@ -184,7 +184,8 @@ def summarise(log_prob: Tensor, missing: Tensor, log_scale: Tensor, weight: Tens
         mean = float((own * values).sum())
         spread = (own * (values - mean)).square().sum() * n / max(n - 1, 1)
         observed = float((own * seen[keep].sum(1)).sum())
-        return Summary(n, mean, float(spread.sqrt()), float((own * (values + shift)).sum()), mean / observed)
-    se = float(values.std() / math.sqrt(n)) if n > 1 else 0.0
+        error = float(spread.sqrt()) if n > 1 else None
+        return Summary(n, mean, error, float((own * (values + shift)).sum()), mean / observed)
+    se = float(values.std() / math.sqrt(n)) if n > 1 else None
     cells = int(seen[keep].sum())
     return Summary(n, float(values.mean()), se, float((values + shift).mean()), float(values.sum()) / cells)
