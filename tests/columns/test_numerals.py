@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,16 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgi_cli.columns.numerals import decimals_of, mean_ranks, shorten, write_numbers, write_significant
+from vgi_cli.columns.notation import spelling_of
+from vgi_cli.columns.numerals import (
+    Places,
+    at_fixed,
+    decimals_of,
+    mean_ranks,
+    shorten,
+    write_numbers,
+    write_significant,
+)
 from vgi_cli.table.texts import parse, spelling
 
 
@@ -67,6 +77,43 @@ def test_spelling_counts_decimals(cells: list[str], fewest: int, most: int) -> N
     found = spelling(pa.array(cells, pa.large_string()), np.ones(len(cells), bool))
     assert found is not None
     assert (found.fewest, found.most) == (fewest, most)
+
+
+amounts = st.lists(
+    st.one_of(
+        st.integers(-(10**6), 10**6).map(str),
+        st.tuples(st.integers(-(10**6), 10**6), st.integers(1, 4)).map(
+            lambda cell: f"{cell[0] / 10 ** cell[1]:.{cell[1]}f}"
+        ),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@given(amounts, st.integers(0, 30), st.integers(-(10**7), 10**7), st.integers(0, 4))
+def test_fills_have_the_decimals_that_cells_have(cells: list[str], cut: int, units: int, decimals: int) -> None:
+    """Also where cells come in two parts: a fill has as many as some cell has, unless zeros are left out."""
+    parts = [part for part in (cells[:cut], cells[cut:]) if part]
+    spelled = [spelling(pa.array(part, pa.large_string()), np.ones(len(part), bool)) for part in parts]
+    places = [one.places for one in spelled if one is not None and one.places is not None]
+    found = reduce(Places.and_in, places)
+    [whole] = [spelling(pa.array(cells, pa.large_string()), np.ones(len(cells), bool))]
+    assert whole is not None and found == whole.places == spelling_of(cells, [1] * len(cells)).places  # type: ignore[union-attr]
+    written = [len(cell.partition(".")[2]) for cell in cells]
+    value = np.round(units / 10**decimals, decimals)
+    fill = at_fixed(
+        write_numbers(np.array([value]), fewest=found.everywhere, most=max(found.most, found.everywhere)), found.fixed
+    )[0]
+    assert float(fill) == pytest.approx(value, abs=0.51 / 10**found.most)
+    own = len(fill.partition(".")[2])
+    with_some = {count for count in written if count}
+    zero = any("." in cell and cell.endswith("0") for cell in cells)
+    if 0 in written and len(with_some) == 1 and zero and any(float(cell) % 1 for cell in cells):
+        assert own in {0, *with_some} and (own or float(fill) % 1 == 0)
+        assert own in written
+    else:
+        assert found.fixed is None and found.everywhere == min(written)
 
 
 def test_spelling_of_nothing_is_none() -> None:

@@ -103,7 +103,7 @@ class Observed:
     @property
     def fewest(self) -> int:
         """Fewest decimals with which a number is written."""
-        return 0 if self.cells.spelling is None else self.cells.spelling.fewest
+        return 0 if self.cells.spelling is None else self.cells.spelling.everywhere
 
     @property
     def digits(self) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from vgi_cli.columns.numerals import Spelling, marks_of
+from vgi_cli.columns.numerals import Spelling, marks_of, places_of
 
 BLANKS = " \u00a0\u2009\u202f"
 """Blanks that set thousands or a unit apart: the usual one, and those at which no line is broken."""
@@ -308,6 +308,18 @@ def spelling_of(texts: Sequence[str], counts: Sequence[int]) -> Spelling | None:
     repeats = np.array(counts, np.int64)
     decimals = np.repeat([len(text.partition(".")[2]) for text in texts], repeats)
     significant = np.repeat([sum(map(str.isdigit, text)) for text in texts], repeats)
+    parts = [text.partition(".")[2] for text in texts]
+    zeros, rounds = (np.repeat([one(part) for part in parts], repeats) for one in (_ends_in_zero, _is_zero))
     few = len(decimals) // 20
     usual, enough = (int(np.sort(some)[-few - 1]) for some in (decimals, significant))
-    return Spelling(int(decimals.min()), int(decimals.max()), usual, min(enough, 17), marks=marks_of(count))
+    ends = int(decimals.min()), int(decimals.max())
+    places = places_of(decimals, zeros, rounds)
+    return Spelling(*ends, usual, min(enough, 17), marks=marks_of(count), places=places)
+
+
+def _ends_in_zero(decimals: str) -> bool:
+    return decimals.endswith("0")
+
+
+def _is_zero(decimals: str) -> bool:
+    return bool(decimals) and not decimals.strip("0")

@@ -47,6 +47,7 @@ from vgi_cli.columns.numerals import (
     Bools,
     Floats,
     at_digits,
+    at_fixed,
     at_least,
     mark,
     plain,
@@ -108,6 +109,7 @@ class Number(ModelledColumn):
                 where large values have fewer decimals for that (`find_significant`); None: fills are not
     power       how its powers of ten are written, where most cells have one (`Spelling.power`)
     marks       signs and zeros of its numbers, where they are not as usual (`Spelling.marks`)
+    fixed       decimals of each number that is not whole (`0.50` beside `12`); None: zeros at the end are left out
 
     A column is dequantised when it is whole, when its resolution exceeds COARSE standard deviations, or when values
     repeat (`has_repeats`); then values that hold far more cells than their neighbours get room (see Spike).
@@ -135,6 +137,7 @@ class Number(ModelledColumn):
     significant: Annotated[int, Field(ge=1)] | None = None
     power: Annotated[str, Field(pattern=r"^([eE]\+?[1-9])?$")] = ""
     marks: Annotated[str, Field(pattern=r"^(\+0?)?\.?$")] = ""
+    fixed: Annotated[int, Field(ge=1)] | None = None
 
     def __post_init__(self) -> None:
         if self.ends[0] > self.ends[1] or list(self.levels) != sorted(set(self.levels)):
@@ -444,7 +447,7 @@ class Number(ModelledColumn):
         return self.snap(reduce(np.add, draws) / len(draws) if how == "mean" else np.median(draws, 0))
 
     def spell(self, codes: Floats, fewest: int | None) -> list[str]:
-        return _dressed(self, mark(self._digits(codes, fewest), self.marks))
+        return _dressed(self, mark(at_fixed(self._digits(codes, fewest), self.fixed), self.marks))
 
     def _digits(self, codes: Floats, fewest: int | None) -> list[str]:
         texts = _spelled(self, codes, fewest)
@@ -682,4 +685,5 @@ def inferred(observed: Observed) -> Number | Constant:
         notation=cells.notation,
         power=observed.power,
         marks="" if cells.spelling is None else cells.spelling.marks,
+        fixed=None if cells.spelling is None else cells.spelling.fixed,
     )

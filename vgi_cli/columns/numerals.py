@@ -60,6 +60,46 @@ class Moments(NamedTuple):
     zone: str | None
 
 
+class Places(NamedTuple):
+    """With how many decimals numbers are written, in cells that may come in parts.
+
+    fewest   of all of them
+    least    of those that have some; NO_DECIMALS where none has
+    most     of all of them
+    broken   how many are not whole
+    zeros    how many have decimals, the last of which is a zero
+    rounds   how many whole ones have decimals (`12.00`)
+    bare     how many have none (`12`)
+    """
+
+    fewest: int
+    least: int
+    most: int
+    broken: int
+    zeros: int
+    rounds: int
+    bare: int
+
+    def and_in(self, other: Places) -> Places:
+        """Those of both parts."""
+        counts = (a + b for a, b in zip(self[3:], other[3:], strict=True))
+        ends = min(self.fewest, other.fewest), min(self.least, other.least), max(self.most, other.most)
+        return Places(*ends, *counts)
+
+    @property
+    def fixed(self) -> int | None:
+        """The decimals of each number that is not whole, where some cells have none, all others have as many, and some
+        of these end in a zero (amounts in two currencies: `0.50`, `12`); None where `fewest` says all."""
+        return self.most if self.bare and self.broken and self.zeros and self.least == self.most else None
+
+    @property
+    def everywhere(self) -> int:
+        """The decimals that whole numbers are written with, and so all: `fixed` ones where at least as many have them
+        (`12.00`) as have none."""
+        money = self.fixed is not None and self.rounds and self.rounds >= self.bare
+        return self.most if money else self.fewest
+
+
 class Spelling(NamedTuple):
     """How the numbers of a column are written: fewest and most digits after the point, and how many (`usual`), and how
     many digits in all (`significant`, at most 17), are enough for all but a twentieth: a few results of arithmetic,
@@ -71,6 +111,7 @@ class Spelling(NamedTuple):
            and the fewest digits (`E+2` of `1.50E-08` and `2.00E+06`); else empty
     marks  `+` where most numbers above zero have a sign, `+0` where most zeros have one too, `.` where most below one
            have nothing before the point
+    places  how many decimals are written, None where some have powers of ten
     """
 
     fewest: int
@@ -79,6 +120,32 @@ class Spelling(NamedTuple):
     significant: int
     power: str = ""
     marks: str = ""
+    places: Places | None = None
+
+    @property
+    def everywhere(self) -> int:
+        """The decimals that every number is written with at least."""
+        return self.fewest if self.places is None else self.places.everywhere
+
+    @property
+    def fixed(self) -> int | None:
+        """As of `Places`."""
+        return None if self.places is None else self.places.fixed
+
+
+def places_of(decimals: Ints, zeros: Bools, rounds: Bools) -> Places:
+    """`Places` of numbers: the decimals [n] of each, at least one number, which of them end in a zero after the point
+    and which have only zeros there."""
+    some = decimals > 0
+    return Places(
+        int(decimals.min()),
+        int(decimals[some].min(initial=NO_DECIMALS)),
+        int(decimals.max()),
+        int((some & ~rounds).sum()),
+        int(zeros.sum()),
+        int(rounds.sum()),
+        int((~some).sum()),
+    )
 
 
 def decimals_of(values: Floats, *, single: bool = False) -> int | None:
@@ -210,6 +277,11 @@ def marks_of(count: Callable[[str], int]) -> str:
 def plain(value: float) -> str:
     """The shortest text that reads back as `value`; whole numbers without `.0`."""
     return repr(value).removesuffix(".0")
+
+
+def at_fixed(texts: list[str], decimals: int | None) -> list[str]:
+    """Numbers that `plain` wrote, with zeros up to so many decimals in those that have some; None: as they are."""
+    return texts if decimals is None else [at_least(text, decimals) if "." in text else text for text in texts]
 
 
 def at_least(text: str, decimals: int) -> str:

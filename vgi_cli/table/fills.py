@@ -13,7 +13,7 @@ import pyarrow as pa
 from vgi_cli.columns.base import ConstantColumn, ModelledColumn
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Constant, Number
-from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.numerals import Bools, Floats, Ints, Places
 from vgi_cli.columns.schema import Schema
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.table import CsvTable
@@ -193,7 +193,7 @@ class Style:
     written  those of a column whose numbers have more than digits
     first   the first observed cell as it stands in a CSV text
     token   the first hole of the file as it stands; None where there is none
-    fewest  fewest decimals of its numbers, None where none is written
+    places  how many decimals its numbers are written with, None where none is written
     levels  of each code of a level the texts that stand for it, and how many cells hold each
     """
 
@@ -204,7 +204,7 @@ class Style:
     written: list[str] = field(default_factory=list)
     first: bytes | None = None
     token: bytes | None = None
-    fewest: int | None = None
+    places: Places | None = None
     levels: dict[int, Counter[str]] = field(default_factory=dict)
 
     @property
@@ -262,7 +262,8 @@ def _look(style: Style, table: Table, csv: CsvText | None, column: ModelledColum
         style.token = _raw(csv, int(rows[0]), place) if len(rows) else None
     spelled = table.spelling(name)
     if spelled is not None:
-        style.fewest = spelled.fewest if style.fewest is None else min(style.fewest, spelled.fewest)
+        places = spelled.places or Places(spelled.fewest, 0, spelled.most, 0, 0, 0, 0)
+        style.places = places if style.places is None else style.places.and_in(places)
 
 
 def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style]) -> list[Holes]:
@@ -289,7 +290,10 @@ def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style]) -> lis
         d, decimal = order.get(column.name), table.decimal
         if isinstance(column, Number) and column.notation is not None and style.written:
             column = replace(column, notation=column.notation.styled(style.written))
-        out.append(Holes(column, place, d, rows, quoted, blanks, copy, style.fewest, decimal, spelled))
+        fewest = None if style.places is None else style.places.everywhere
+        if isinstance(column, Number) and style.places is not None and column.fixed != style.places.fixed:
+            column = replace(column, fixed=style.places.fixed)
+        out.append(Holes(column, place, d, rows, quoted, blanks, copy, fewest, decimal, spelled))
     return out
 
 

@@ -15,7 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgi_cli.columns.base import Distinct
-from vgi_cli.columns.numerals import EXACT, NO_DECIMALS, NUMBER, Bools, Floats, Ints, Numbers, Spelling, marks_of
+from vgi_cli.columns.numerals import (
+    EXACT,
+    NO_DECIMALS,
+    NUMBER,
+    Bools,
+    Floats,
+    Ints,
+    Numbers,
+    Places,
+    Spelling,
+    marks_of,
+    places_of,
+)
 
 PADDED = r"^[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 INFINITE = r"(?i)^[+-]?inf(inity)?$"
@@ -88,14 +100,23 @@ def spelling(text: pa.Array, number: Bools) -> Spelling | None:
     decimals = np.where(point < 0, 0, length - point - 1)
     signs = pc.match_substring_regex(bodies, r"^[+-]").to_numpy(zero_copy_only=False)
     significant = _most_but_few(length - (point >= 0) - signs)
-    power = ""
-    if raised.any():
+    power, places = "", None
+    if not raised.any():
+        places = _places(bodies, decimals)
+    else:
         cells = pc.filter(chosen, pa.array(raised)).to_pylist()
         power = _power(cells) if raised.mean() > 0.5 else ""
         exponents = [_exponent(cell) for cell in cells]
         decimals[raised] = np.maximum(decimals[raised] - np.array(exponents, np.int64), 0)
     most, usual = min(int(decimals.max()), NO_DECIMALS), min(_most_but_few(decimals), NO_DECIMALS)
-    return Spelling(int(decimals.min()), most, usual, min(significant, 17), power, _marks(chosen))
+    return Spelling(int(decimals.min()), most, usual, min(significant, 17), power, _marks(chosen), places)
+
+
+def _places(bodies: pa.Array, decimals: Ints) -> Places:
+    """`Places` of numbers without powers of ten, of which each has so many decimals [n]."""
+    some = decimals > 0
+    zeros, whole = (_match(bodies, pattern) & some for pattern in ("0$", r"\.0*$"))
+    return places_of(decimals, zeros, whole)
 
 
 def _marks(cells: pa.Array) -> str:
