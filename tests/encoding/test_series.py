@@ -54,3 +54,44 @@ def test_what_is_none(seed: int) -> None:
     days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.choice(4000, 300, False), "D")
     uneven = daily(0.8, seed).assign(day=days)
     assert lines_of(uneven) == []
+
+
+def log(r: float, seed: int, groups: int = 4, n: int = 150) -> pd.DataFrame:
+    """Series of several devices one after the other, each at its own height, with holes everywhere."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for group in range(groups):
+        part = daily(r, 1000 * seed + group, n).sort_index()
+        parts.append(part.assign(device=f"dev-{group}", y=part["y"] + rng.normal(0, 3)))
+    frame = pd.concat(parts, ignore_index=True)
+    return frame.mask(rng.random(frame.shape) < 0.1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_series_one_after_the_other_are_said_with_the_column_that_names_them(seed: int) -> None:
+    frame = log(0.8, seed)
+    (line,) = lines_of(frame)
+    assert line.startswith("the rows of each level of 'device' follow each other in 'day', and neighbours are alike in")
+    assert "in column 'y' (correlation 0." in line
+    assert lines_of(frame.sample(frac=1, random_state=seed)) == [line]
+    table = from_frame(frame)
+    (named,) = series(table, infer_schema(table, ids=["device"])[0])
+    assert named == line
+    assert lines_of(frame.drop(columns="device")) == []
+    many = log(0.8, seed, groups=60, n=20)  # more than are modelled as levels
+    assert lines_of(many)[0].startswith("the rows of each level of 'device' follow")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_groups_whose_rows_are_independent_are_none(seed: int) -> None:
+    assert lines_of(log(0.0, seed)) == []  # though each group has a height and a trend
+    assert lines_of(log(0.0, seed, groups=12, n=15)) == []
+    assert lines_of(log(0.0, seed, groups=2, n=200)) == []
+    months = pd.date_range("2000-01-01", periods=150, freq="MS")
+    monthly = log(0.0, seed)
+    monthly["day"] = np.where(monthly["day"].isna(), pd.NaT, months[monthly.index % 150])
+    monthly["day"] = pd.to_datetime(monthly["day"])
+    assert lines_of(monthly) == []
+    twice = pd.concat([log(0.8, seed), log(0.8, seed + 50)])
+    assert lines_of(twice) == []  # two rows of each day and device
+    assert lines_of(log(0.8, seed, groups=30, n=6)) == []  # too few rows of each

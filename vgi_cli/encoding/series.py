@@ -2,66 +2,158 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 
+from vgi_cli.columns.base import Carried
 from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Floats, mean_ranks
+from vgi_cli.columns.numerals import Bools, Floats, Ints, mean_ranks
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import named
 from vgi_cli.table.base import Table
 
 ROWS, MOST_ROWS, COLUMNS = 40, 1_000_000, 50
 """Fewest and most rows, and columns, in which a series is looked for."""
+ROWS_A_TERM = 5
+"""Rows of a series for each term of its trend: of few a lower degree is taken off."""
 EVEN = 0.6
 """Share of the steps in time that are the usual one: a series of days may lack some."""
 DEGREE = 5
 """Of the polynomial in time that is taken off first: a model of rows has the date, and learns a trend."""
+GROUP_ROWS, GROUPS = 10, 200
+"""Fewest rows of a group in which a series is looked for, and the number of groups, the first ones, that are taken."""
+MOSTLY = 0.5
+"""Share of the rows that are in such groups, from which on a column names groups that are series."""
 ALIKE, SURELY = 0.3, 5.0
 """Least correlation of neighbours, and how many standard errors of one that is 0 it is at least."""
 
 
+class _Series(NamedTuple):
+    """Rows in the order of their moments, of one series after the other.
+
+    rows     [n] which rows of the table
+    moments  [n] of each
+    starts   where each series begins, and the end
+    usual    [n - 1] whether the next row is of the same series, and one usual step later
+    """
+
+    rows: Ints
+    moments: Floats
+    starts: Ints
+    usual: Bools
+
+
 def series(table: Table, schema: Schema) -> list[str]:
-    """A line where the rows are the moments of a series, and neighbours are alike in columns with holes."""
+    """A line where the rows, or those of each group that a column names, are the moments of a series, and neighbours
+    are alike in columns with holes."""
     if not ROWS <= table.N <= MOST_ROWS:
         return []
-    for column in [one for one in schema.encoded if isinstance(one, Moment) and one.kind in ("date", "datetime")]:
-        moments = column.codes(table.column(column.name))
-        order = np.argsort(moments)[: int(np.isfinite(moments).sum())]
-        steps = np.diff(moments[order])
-        if len(order) < ROWS or not (steps > 0).all():
-            continue
-        usual = np.abs(steps - np.median(steps)) <= 0.1 * np.median(steps)  # months and quarters differ in length
-        if usual.mean() < EVEN:
-            continue
-        found = {}
-        for other in [one for one in schema.encoded if isinstance(one, Number)][:COLUMNS]:
-            values = other.codes(table.column(other.name))
-            if table.missing(other.name).any():
-                r = _neighbours(values[order], moments[order], usual)
-                if r is not None:
-                    found[other.name] = r
-        if found:
-            what = f"neighbours are alike in {named('column', tuple(found))} (correlation {max(found.values()):.2f}"
-            return [
-                f"rows follow each other in '{column.name}', and {what} beyond a trend): each row is filled as if by "
-                "itself; columns with the values before and after it tell the model"
-            ]
+    moments = [one for one in schema.encoded if isinstance(one, Moment) and one.kind in ("date", "datetime")]
+    codes = [(one.name, one.codes(table.column(one.name))) for one in moments]
+    whole = np.zeros(table.N, np.int64)
+    for name, own in codes:
+        if line := _said(table, schema, _ordered(own, whole), f"rows follow each other in '{name}'"):
+            return [line]
+    for group, places in _groups(table, schema) if codes else ():
+        for name, own in codes:
+            what = f"the rows of each level of '{group}' follow each other in '{name}'"
+            if name != group and (line := _said(table, schema, _ordered(own, places), what)):
+                return [line]
     return []
 
 
-def _neighbours(values: Floats, moments: Floats, usual: np.ndarray) -> float | None:
+def _groups(table: Table, schema: Schema) -> Iterator[tuple[str, Ints]]:
+    """The columns of levels, of ids and of other texts that may name series, and of each row [N] the number of its
+    group, -1 where it has none."""
+    found = 0
+    for column in schema.columns:
+        able = isinstance(column, Levelled) or (isinstance(column, Carried) and column.role in ("data", "id"))
+        if not able or column.name not in table.names or found == COLUMNS:
+            continue
+        cells = table.column(column.name)
+        if isinstance(column, Levelled):
+            codes = column.codes(cells)
+            places = np.where(np.isfinite(codes), codes, -1).astype(np.int64)
+        elif cells.textual and cells.levelled:
+            places = np.where(table.missing(column.name), -1, cells.distinct.places).astype(np.int64)
+        else:
+            continue
+        counts = np.bincount(places[places >= 0])
+        large = counts >= GROUP_ROWS
+        if large.sum() >= 2 and counts[large].sum() >= MOSTLY * table.N:
+            found += 1
+            kept = np.flatnonzero(large)[:GROUPS]
+            yield column.name, np.where(np.isin(places, kept), places, -1)
+
+
+def _ordered(moments: Floats, groups: Ints) -> _Series | None:
+    """The rows of groups [N] (-1: of none) in the order of their moments [N]; None where these are no series: two rows
+    at one moment, or steps of all lengths."""
+    known = np.flatnonzero(np.isfinite(moments) & (groups >= 0))
+    rows = known[np.lexsort((moments[known], groups[known]))]
+    if len(rows) < ROWS:
+        return None
+    own, steps = groups[rows], np.diff(moments[rows])
+    within = own[1:] == own[:-1]
+    if not within.any() or not (steps[within] > 0).all():
+        return None
+    step = np.median(steps[within])
+    usual = within & (np.abs(steps - step) <= 0.1 * step)  # months and quarters differ in length
+    if usual.sum() < EVEN * within.sum():
+        return None
+    starts = np.flatnonzero(np.concatenate([[True], ~within, [True]]))
+    return _Series(rows, moments[rows], starts, usual)
+
+
+def _said(table: Table, schema: Schema, order: _Series | None, what: str) -> str | None:
+    """The line on columns with holes in which neighbours are alike; None where there is none."""
+    if order is None:
+        return None
+    found = {}
+    for other in [one for one in schema.encoded if isinstance(one, Number)][:COLUMNS]:
+        values = other.codes(table.column(other.name))
+        if table.missing(other.name).any():
+            r = _neighbours(values[order.rows], order)
+            if r is not None:
+                found[other.name] = r
+    if not found:
+        return None
+    return (
+        f"{what}, and neighbours are alike in {named('column', tuple(found))} (correlation {max(found.values()):.2f} "
+        "beyond a trend): each row is filled as if by itself; columns with the values before and after it tell the "
+        "model"
+    )
+
+
+def _neighbours(values: Floats, order: _Series) -> float | None:
     """The correlation of the ranks of neighbours [n] that are one usual step apart, where it is clear."""
     seen = np.isfinite(values)
     if seen.sum() < ROWS:
         return None
     ranks = np.full(len(values), np.nan)
     ranks[seen] = mean_ranks(values[seen]) / seen.sum()
-    time = 2 * (moments - moments[0]) / (moments[-1] - moments[0]) - 1
-    trend = np.polynomial.Chebyshev.fit(time[seen], ranks[seen], DEGREE)
-    left = ranks - trend(time)
-    pairs = seen[1:] & seen[:-1] & usual
+    left = np.full(len(values), np.nan)
+    for start, end in zip(order.starts[:-1].tolist(), order.starts[1:].tolist(), strict=True):
+        left[start:end] = _beyond_trend(ranks[start:end], order.moments[start:end])
+    pairs = np.isfinite(left[1:]) & np.isfinite(left[:-1]) & order.usual
     if pairs.sum() < ROWS:
         return None
-    r = float(np.corrcoef(left[:-1][pairs], left[1:][pairs])[0, 1])
+    before, after = left[:-1][pairs], left[1:][pairs]
+    if not (before.std() > 0 and after.std() > 0):
+        return None
+    r = float(np.corrcoef(before, after)[0, 1])
     return r if r >= ALIKE and r * np.sqrt(pairs.sum()) >= SURELY else None
+
+
+def _beyond_trend(ranks: Floats, moments: Floats) -> Floats:
+    """Ranks [n] of one series less their trend, NaN where they are, and where too few are there to tell one."""
+    seen = np.isfinite(ranks)
+    degree = min(DEGREE, int(seen.sum()) // ROWS_A_TERM - 1)
+    if degree < 0:
+        return np.full(len(ranks), np.nan)
+    time = 2 * (moments - moments[0]) / (moments[-1] - moments[0]) - 1
+    return np.asarray(ranks - np.polynomial.Chebyshev.fit(time[seen], ranks[seen], degree)(time))
