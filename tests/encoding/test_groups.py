@@ -15,6 +15,7 @@ from vgi_cli.columns.wording import Alarm
 from vgi_cli.encoding.groups import Alike, Ranked, alike, analyses, repeated, von_neumann
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.base import Table
+from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
 
 
@@ -243,3 +244,27 @@ def test_rows_that_share_one_of_several_ids_are_said() -> None:
     )
     [line] = ids("site", "patient", "visit", site=site, patient=patient, visit=visit)
     assert line.startswith("240 rows have 60 different values of columns 'site', 'patient' (--id): ")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_other_columns_explain_is_no_alarm(seed: int) -> None:
+    """Wells of a plate are alike by their concentration, which the row has; patients are not by what theirs has."""
+    rng = np.random.default_rng(seed)
+    well = np.tile(np.arange(96), 5)
+    dose = (well % 12) / 2.0
+    reading = 0.3 * dose + rng.normal(0, 0.2, len(well))
+    frame = pd.DataFrame({"well": [f"w{i:02d}x" for i in well], "dose": dose, "reading": reading.round(3)})
+    frame["reading"] = frame["reading"].mask(rng.random(len(well)) < 0.1)
+
+    def alarms(frame: pd.DataFrame) -> list[str]:
+        table = from_frame(frame)
+        lines = repeated(Ranked(table, infer_schema(table)[0]))
+        return [line for line in lines if isinstance(line, Alarm) and "'well'" in line]
+
+    assert alarms(frame) == []
+    (line,) = alarms(frame.drop(columns="dose"))
+    assert "rows of one are alike in 'reading'" in line
+    own = frame.assign(reading=frame["reading"] + rng.normal(0, 0.5, 96)[well])
+    assert "rows of one are alike in 'reading'" in alarms(own)[0]
+    other = own.assign(second=(rng.normal(0, 1, 96)[well] + rng.normal(0, 0.5, len(well))).round(3))
+    assert len(alarms(other)) == 1

@@ -46,6 +46,9 @@ CHANCE, CHANCE_EVEN, CHANCE_BLOCKS = 1e-7, 1e-3, 0.05
 one size whose rows follow each other, as hardly a quantity has them."""
 JUMBLED = 0.6
 """Least ratio of von Neumann of the sizes of groups of different sizes; those of a quantity change little by little."""
+REGRESSED, MOST_TERMS, TERMS_A_GROUP = 10_000, 20, 2
+"""Rows, and levels of a column, up to which it is asked whether other columns explain what rows of a group have in
+common; the number of groups is so many times that of the terms at least."""
 DECIDED = 0.02
 """Least share of the variance within groups of a column that these do not decide."""
 MOST_MISSING = 0.1
@@ -241,7 +244,10 @@ def _carried(ranked: Ranked) -> Iterator[tuple[str, str]]:
         apart = not even or _blocks(places) > len(counts)
         if apart and quantities([cells.distinct.texts[i] for i in held[:LOOKED_AT].tolist()]):
             continue
-        found = alike(ranked, column.name, places, _chance(places, counts))
+        chance = _chance(places, counts)
+        found = alike(ranked, column.name, places, chance)
+        if found is not None and _explained(ranked, column.name, places, found, chance):
+            found = None
         if found is None and not (even and counts.mean() >= SO_ALIKE):
             continue
         groups = f"names {len(counts):,} groups of {counts.mean():.3g} rows each on average"
@@ -317,6 +323,34 @@ def alike(ranked: Ranked, by: str, places: Places, chance: float) -> Alike | Non
     return max(able, key=lambda one: one.ratio, default=None)
 
 
+def _explained(ranked: Ranked, by: str, places: Places, found: Alike, chance: float) -> bool:
+    """Whether rows of the same group are alike in a column by what the other modelled columns of the row say of it:
+    what a linear regression on these leaves is not alike. Only asked of small tables with more groups than terms by
+    far, where the terms cannot stand for the groups."""
+    if len(places) > REGRESSED:
+        return False
+    own = dict(ranked.columns)[found.name].astype(np.float64)
+    terms = [np.ones((len(own), 1)), *(_terms(ranks) for name, ranks in ranked.columns if name not in (by, found.name))]
+    for column in ranked.schema.encoded:
+        if isinstance(column, Levelled) and not _two(column) and len(list(column.levels)) <= MOST_TERMS:
+            codes = column.codes(ranked.table.column(column.name))
+            terms.append((codes[:, None] == np.arange(len(list(column.levels)))).astype(np.float64))
+    x, seen = np.concatenate(terms, 1), np.isfinite(own)
+    if TERMS_A_GROUP * x.shape[1] > (found.counts > 0).sum():
+        return False
+    left = np.full(len(own), np.nan)
+    left[seen] = own[seen] - x[seen] @ np.linalg.lstsq(x[seen], own[seen], rcond=None)[0]
+    rest = _analysis(found.name, left, places, len(found.counts))
+    return rest is not None and rest.p > chance
+
+
+def _terms(ranks: npt.NDArray[np.float32]) -> Floats:
+    """[N, 3] what a column of ranks [N] gives a regression: a parabola, and where a cell is missing."""
+    missing = np.isnan(ranks)
+    x = np.where(missing, 0.0, ranks - 0.5).astype(np.float64)
+    return np.stack([x, x**2, missing.astype(np.float64)], 1)
+
+
 def like_codes(ranked: Ranked, by: str, places: Places) -> Alike | None:
     """The column whose means by the values of another one are farthest from a curve; None where none are far."""
     found = [(one, *one.off_curve()) for one in analyses(ranked, by, places)]
@@ -336,21 +370,25 @@ def analyses(ranked: Ranked, by: str, places: Places) -> list[Alike]:
         rows = np.linspace(0, N - 1, LOOKED_AT).astype(np.int64)
     groups, out = places[rows], []
     for name, ranks in ranked.columns:
-        if name == by:
-            continue
-        x = ranks[rows].astype(np.float64)
-        seen = np.isfinite(x) & (groups >= 0)
-        x, at = x[seen], groups[seen]
-        counts = np.bincount(at, minlength=G)
-        used = counts > 0
-        if used.sum() < 2 or len(x) < SO_MANY * used.sum():
-            continue
-        means = np.divide(np.bincount(at, x, minlength=G), counts, out=np.full(G, np.nan), where=used)
-        within = float(np.square(x - means[at]).sum())
-        between = float((counts[used] * np.square(means[used] - x.mean())).sum())
-        if within > DECIDED * (within + between):
-            out.append(Alike(name, means, counts, between, within / (len(x) - int(used.sum()))))
+        if name != by and (one := _analysis(name, ranks[rows].astype(np.float64), groups, G)) is not None:
+            out.append(one)
     return out
+
+
+def _analysis(name: str, x: Floats, groups: Places, G: int) -> Alike | None:
+    """Of values [N] of a column in G groups [N]; None where these are too small, or all but decide it."""
+    seen = np.isfinite(x) & (groups >= 0)
+    x, at = x[seen], groups[seen]
+    counts = np.bincount(at, minlength=G)
+    used = counts > 0
+    if used.sum() < 2 or len(x) < SO_MANY * used.sum():
+        return None
+    means = np.divide(np.bincount(at, x, minlength=G), counts, out=np.full(G, np.nan), where=used)
+    within = float(np.square(x - means[at]).sum())
+    between = float((counts[used] * np.square(means[used] - x.mean())).sum())
+    if within <= DECIDED * (within + between):
+        return None
+    return Alike(name, means, counts, between, within / (len(x) - int(used.sum())))
 
 
 def _two(column: object) -> bool:
