@@ -29,8 +29,8 @@ class Relation:
     names     of the columns; the first is the one that the others determine
     how       sum: weights @ cells = constant; product: of the cells, each to the power of its weight, that is the
               constant; levels: cells go one to one with the levels of the second of two columns; groups: levels of
-              the second of two columns belong to levels of the first, several to each; bands: levels of
-              the first of two columns (or months, quarters, weeks) are intervals of the second one
+              the second of two columns belong to levels of the first, several to each, or each has one number of it;
+              bands: levels of the first of two columns (or months, quarters, weeks) are intervals of the second one
     weights   one a column, the first one 1; of sums and products alone
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
@@ -59,7 +59,7 @@ class Relation:
             sound = len(self.names) == 2 and not self.weights and not self.rounded and 0 < len(used) == len(set(used))
         elif self.how == "groups":
             used = [code for code in self.codes if code is not None]
-            sound = len(self.names) == 2 and not self.weights and not self.rounded and 1 < len(set(used)) < len(used)
+            sound = len(self.names) == 2 and not self.weights and not self.rounded and len(set(used)) > 1
         elif self.how == "bands":
             known = [code for code in self.codes if code is not None]
             sound = len(self.names) == 2 and not self.weights and not self.rounded

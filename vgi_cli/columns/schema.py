@@ -287,7 +287,7 @@ def _fits(relation: Relation, schema: Schema) -> bool:
     counts = [columns[name].level_counts[-1] for name in relation.names]
     if relation.how in ("levels", "groups"):
         codes = {code for code in relation.codes if code is not None}
-        numbers = counts[0] == 0 and relation.how == "levels"
+        numbers = counts[0] == 0
         return counts[1] == len(relation.codes) and (numbers or codes <= set(range(counts[0])))
     if relation.how == "bands":
         periods = counts[0] == 0 and columns[relation.names[0]].kind == "date"

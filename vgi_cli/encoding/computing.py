@@ -12,7 +12,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.encoding.redundant import as_number, half_digit
-from vgi_cli.encoding.relations import NEARLY, noise_of
+from vgi_cli.encoding.relations import FLOAT, NEARLY, noise_of
 from vgi_cli.encoding.rounding_law import quantiles
 
 WITHIN = 1e-6
@@ -127,11 +127,18 @@ def within_levels(
 
 
 def _in_groups(levels: Floats, groups: Sequence[Levels]) -> tuple[Floats, Bools]:
-    """Levels [m, n] that belong to those of some groups, and where there are such. One that does stays; of those that
-    do another one takes the place of each that does not."""
+    """Levels [m, n] that belong to those of some groups, or have some numbers, and where there are such. One that does
+    stays; of those that do another one takes the place of each that does not. Where none has the numbers, one may of
+    which it is not known."""
     may = np.ones((*levels.shape, len(groups[0].cells.relation.codes)), bool)
+    might = may.copy()
     for group in groups:
-        may &= (group.cells.relation.coding == group.level[..., None]) | ~group.rows[..., None]
+        coding, elsewhere = group.cells.relation.coding, ~group.rows[..., None]
+        own = np.abs(coding - group.level[..., None]) <= FLOAT * np.abs(group.level[..., None])
+        numbers = as_number(group.cells.columns[0]) is not None
+        may &= own | elsewhere
+        might &= own | elsewhere | (numbers & np.isnan(coding))
+    may |= might & ~may.any(-1, keepdims=True)
     drawn, count = levels.astype(int), may.sum(-1)
     wanted = drawn % np.maximum(count, 1)  # the same level goes to the same one, different ones to different ones
     other = (np.cumsum(may, -1) > wanted[..., None]).argmax(-1)

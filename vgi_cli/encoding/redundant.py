@@ -72,7 +72,7 @@ class Redundant(NamedTuple):
     by     the columns that determine it
     how    copy: the same cells; levels: the same levels by other names, or by numbers; line: a linear function of one
            column; sum: of several; rounded: one of these two, as far as its digits go; product: of powers of one or
-           several; groups: of the levels of one; bands: intervals of a number
+           several; groups: of the levels of one; bands: intervals of a number; numbers: each level of one has one
     exact  whether nothing is left, beyond the rounding of arithmetic
     """
 
@@ -239,21 +239,24 @@ def candidates(table: Table, schema: Schema) -> list[Redundant]:
         *_bands(columns, codes),
         *_sums(columns, codes),
         *_products(columns, codes),
+        *_numbers(columns, codes),
     ]
 
 
 def redundant(found: Sequence[Redundant], schema: Schema) -> list[Redundant]:
     """Of candidates the redundant columns, in the order of the table: those that fills keep to, and others once; that a
     column is nearly a product says little."""
-    kept = {relation.names[0]: relation for relation in schema.relations}
+    kept: dict[str, list[set[str]]] = {}
+    for relation in schema.relations:
+        kept.setdefault(relation.names[0], []).append(set(relation.names[1:]))
     moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
     chosen: dict[str, Redundant] = {}
     for one in found:
         if not one.exact and one.name not in kept and {one.name, *one.by} <= moments:
             continue  # two dates of one stay: what lies between them is what they are there for
-        if one.name in kept and not set(kept[one.name].names[1:]) <= set(one.by):
+        if one.name in kept and not any(names <= set(one.by) for names in kept[one.name]):
             continue
-        if one.how not in ("rounded", "product", "groups", "bands") or one.name in kept:
+        if one.how not in ("rounded", "product", "groups", "bands", "numbers") or one.name in kept:
             chosen.setdefault(one.name, one)
     return [chosen[name] for name in schema.modelled if name in chosen]
 
@@ -328,6 +331,36 @@ def _groups(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list
                 found.append(Redundant(column.name, (other.name,), "groups"))
                 break
     return found
+
+
+def _numbers(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
+    """Columns of numbers that have one number in all rows of a level of another column, and the same in those of
+    several levels; of such others the one with the fewest levels."""
+    if len(columns) > MOST_NOTED:
+        return []
+    levelled = [column for column in columns if isinstance(column, Levelled) and not column.pooled]
+    levelled.sort(key=lambda column: column.level_counts[0])
+    found = []
+    for column in columns if levelled else ():
+        if as_number(column) is None:
+            continue
+        own = codes[column.name]
+        for other in levelled:
+            both = np.flatnonzero(~np.isnan(own) & ~np.isnan(codes[other.name]))
+            some = both[:FIRST_LOOK]
+            if len(both) < FEWEST or not _one_each(own[some], codes[other.name][some]):
+                continue
+            if _one_each(own[both], codes[other.name][both]) and len(np.unique(own[both])) > 1:
+                found.append(Redundant(column.name, (other.name,), "numbers"))
+                break
+    return found
+
+
+def _one_each(numbers: Floats, levels: Floats) -> bool:
+    """Whether all numbers [n] beside a level [n] are the same."""
+    of = np.zeros(int(levels.max()) + 1)
+    of[levels.astype(np.int64)] = numbers
+    return bool((of[levels.astype(np.int64)] == numbers).all())
 
 
 def _is_function(a: Ints, b: Ints) -> bool:

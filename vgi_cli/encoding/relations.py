@@ -77,15 +77,24 @@ MOST_ROWS = 2_000
 def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) -> tuple[Relation, ...]:
     """The relations among candidates for redundant columns that hold in every row in which they can be checked, by more
     rows than chance explains; of each column the first that is exact, else the first that is rounded, else the first
-    sum in which all are, else one column from which it differs by a few values alone."""
+    sum in which all are, else one column from which it differs by a few values alone; and the levels from which a
+    number follows, beside that."""
     relations: dict[str, Relation] = {}
     for way, one in itertools.product(WAYS, found):
+        if one.how == "numbers":
+            continue
         if one.name not in relations and (relation := _relation(table, schema, one, way)) is not None:
             relations[one.name] = relation
     for one in found:
         if one.how == "line" and one.name not in relations and (apart := _few_apart(table, schema, one)) is not None:
             relations[one.name] = apart
-    return tuple(relations[name] for name in schema.modelled if name in relations)
+    following: dict[str, Relation] = {}
+    for one in found:
+        coded = one.name in relations and relations[one.name].coded
+        if one.how == "numbers" and not coded and (relation := _numbers(table, schema, one)) is not None:
+            following[one.name] = relation
+    both = itertools.product(schema.modelled, (relations, following))
+    return tuple(own[name] for name, own in both if name in own)
 
 
 def departures(table: Table, schema: Schema) -> list[int]:
@@ -181,6 +190,29 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
         if relation is not None:
             return _fewer(relation, places, found)
     return None
+
+
+def _numbers(table: Table, schema: Schema, one: Redundant) -> Relation | None:
+    """Which number goes with each level that has one in several rows; None where that may be chance."""
+    columns = {column.name: column for column in schema.encoded}
+    codes = np.stack([codes_of(table, columns[name]) for name in (one.name, *one.by)], 1)
+    first, level = codes[~np.isnan(codes).any(1)].T
+    rows = np.bincount(level.astype(int), minlength=columns[one.by[0]].level_counts[0])
+    number = np.full(len(rows), np.nan)
+    number[level.astype(int)] = first
+    told = rows > 1
+    if len(np.unique(number[told])) < 2 or _surprise(number[told], rows[told], first) < ENOUGH + np.log(len(columns)):
+        return None
+    said = [float(value) if seen else None for value, seen in zip(number, told, strict=True)]
+    return Relation(names=(one.name, *one.by), how="groups", codes=tuple(said))
+
+
+def _surprise(values: Floats, rows: Ints, every: Floats) -> float:
+    """Nats by which it would be chance that groups with so many rows [groups] have one value [groups] in all of them,
+    were these drawn from all values [n]."""
+    distinct, counts = np.unique(every, return_counts=True)
+    share = counts[np.searchsorted(distinct, values)] / len(every)
+    return float(-((rows - 1) * np.log(share)).sum())
 
 
 def _on_calendar(column: ModelledColumn) -> bool:
