@@ -127,7 +127,7 @@ def test_a_run_of_an_earlier_version_fills_within_its_observed_range(vgi: Vgi, f
     for name in ("y", "weight", "site"):
         values = fills(tables, frame, name)
         assert frame[name].min() <= values.min() and values.max() <= frame[name].max()
-    assert Schema.from_json(RunFolder.open(Path("run")).text("schema.json")).format == 9
+    assert Schema.from_json(RunFolder.open(Path("run")).text("schema.json")).format == 10
 
 
 def test_a_missing_tail_takes_nothing_from_variance_and_slope(tmp_path: Path) -> None:

@@ -291,7 +291,7 @@ class TestEarlierRuns:
         x, w, k = schema.columns
         assert isinstance(x, Number) and isinstance(w, Number) and isinstance(k, Constant)
         assert x.ends == (NORMAL.min(), NORMAL.max()) and {b.why for b in x.bounds} == {"observed"}
-        assert w.bounds == () and schema.format == 9
+        assert w.bounds == () and schema.format == 10
         assert Schema.from_json(schema.to_json()) == schema
 
     def test_damage_is_named(self) -> None:

@@ -455,8 +455,8 @@ class TestJson:
 
     def test_newer_formats_are_refused(self) -> None:
         raw = json.loads(self.schema.to_json())
-        assert self.damaged(json.dumps({**raw, "format": 10, "new": 1})) == (
-            "schema.json: format 10 is newer than this program's 9 | upgrade vgi to read this run"
+        assert self.damaged(json.dumps({**raw, "format": 11, "new": 1})) == (
+            "schema.json: format 11 is newer than this program's 10 | upgrade vgi to read this run"
         )
 
 

@@ -332,4 +332,4 @@ def test_schemas_without_them_are_read() -> None:
     del raw["structural_zeros"]
     raw["format"] = 8
     schema = Schema.from_json(json.dumps(raw))
-    assert schema.structural_zeros == () and schema.format == SCHEMA_FORMAT == 9
+    assert schema.structural_zeros == () and schema.format == SCHEMA_FORMAT == 10

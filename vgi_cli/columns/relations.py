@@ -11,6 +11,7 @@ from pydantic import NonNegativeFloat
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
+from vgi_cli.columns.calendar import MOST, PARTS, WORDS, Count, Part, part_of
 from vgi_cli.columns.numerals import Floats, plain
 from vgi_cli.columns.wording import named
 
@@ -30,7 +31,8 @@ class Relation:
     how       sum: weights @ cells = constant; product: of the cells, each to the power of its weight, that is the
               constant; levels: cells go one to one with the levels of the second of two columns; groups: levels of
               the second of two columns belong to levels of the first, several to each, or each has one number of it;
-              bands: levels of the first of two columns (or months, quarters, weeks) are intervals of the second one
+              bands: levels of the first of two columns (or months, quarters, weeks) are intervals of the second one;
+              part: the first of two columns is a part of the moments of the second one, or follows from it
     weights   one a column, the first one 1; of sums and products alone
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
@@ -38,13 +40,17 @@ class Relation:
     apart     where that is no rounding, but two columns differ by a few values alone: those that were seen, evenly
               spread, ascending
     codes     of what goes with levels, alone or in groups, the code by level; None where no row has both. Of bands the
-              level of each, from the least on; None: there nothing is said
+              level of each, from the least on, of parts what goes with each from 0 on, where it is not the number of
+              the part itself; None: there nothing is said
     cuts      the least value of each band but the first, smallest first
+    part      which one of the moments, of parts alone
+    count     what is counted of these since 1970-01-01, and ...
+    begin     ... how many of them the code 0 of the second column is
     """
 
     _: KW_ONLY
     names: tuple[str, ...]
-    how: Literal["sum", "product", "levels", "groups", "bands"] = "sum"
+    how: Literal["sum", "product", "levels", "groups", "bands", "part"] = "sum"
     weights: tuple[float, ...] = ()
     constant: float = 0.0
     rounded: bool = False
@@ -52,6 +58,9 @@ class Relation:
     apart: tuple[float, ...] = ()
     codes: tuple[float | None, ...] = ()
     cuts: tuple[float, ...] = ()
+    part: Part | None = None
+    count: Count | None = None
+    begin: float = 0.0
 
     def __post_init__(self) -> None:
         if self.how == "levels":
@@ -65,19 +74,30 @@ class Relation:
             sound = len(self.names) == 2 and not self.weights and not self.rounded
             sound = sound and len(self.codes) == len(self.cuts) + 1 > 1 and 0 < len(known) == len(set(known))
             sound = sound and list(self.cuts) == sorted(set(self.cuts))
+        elif self.how == "part":
+            sound = len(self.names) == 2 and not self.weights and not self.rounded
+            if self.part is None or self.count is None or self.part not in PARTS[self.count]:
+                sound = False
+            elif self.codes:
+                sound = sound and self.part in MOST and len(self.codes) == MOST[self.part] + 1
         else:
             sound = len(self.names) == len(self.weights) >= 2 and self.weights[0] == 1 and not self.codes
             sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
             sound = sound and (not self.slack or (self.rounded and self.how == "sum"))
             ordered = list(self.apart) == sorted(self.apart) and self.weights == (1.0, -1.0)
             sound = sound and (not self.apart or (self.slack > 0 and ordered))
-        if not sound or len(set(self.names)) != len(self.names):
+        if not sound or (self.part is None) != (self.how != "part") or len(set(self.names)) != len(self.names):
             raise ValueError("the relation does not fit its columns")
 
     @property
     def coded(self) -> bool:
         """Whether codes say what the first of two columns is."""
-        return self.how in ("levels", "groups", "bands")
+        return self.how in ("levels", "groups", "bands", "part")
+
+    @property
+    def loose(self) -> bool:
+        """Whether the first column leaves the second one several values."""
+        return self.how in ("groups", "bands", "part")
 
     @property
     def coding(self) -> Floats:
@@ -86,6 +106,11 @@ class Relation:
 
     def said(self, second: Floats) -> Floats:
         """[..] the code of the first column by the second one [..], where codes say it; NaN: they say nothing."""
+        if self.how == "part":
+            assert self.part is not None and self.count is not None, "a part of moments"
+            found = part_of(second + self.begin, self.count, self.part)
+            known = np.isfinite(found)
+            return np.where(known, self.coding[np.where(known, found, 0).astype(int)], np.nan) if self.codes else found
         places = second.astype(int) if self.how != "bands" else np.searchsorted(self.cuts, second, side="right")
         return np.asarray(self.coding[places])
 
@@ -121,6 +146,10 @@ class Relation:
             return f"'{first}' and the levels of '{others[0]}' go one to one"
         if self.how in ("groups", "bands"):
             return f"'{first}' follows from '{others[0]}'"
+        if self.part is not None:
+            used = [code for code in self.codes if code is not None]
+            how = "is" if len(set(used)) == len(used) else "follows from"
+            return f"'{first}' {how} the {WORDS[self.part]} of '{others[0]}'"
         if self.how == "product":
             return f"'{first}' = {self._product}" + ", rounded" * self.rounded
         if self.apart and not counted:

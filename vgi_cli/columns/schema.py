@@ -37,9 +37,9 @@ from vgi_cli.registry.names import KINDS
 
 T = TypeVar("T")
 
-SCHEMA_FORMAT = 9
+SCHEMA_FORMAT = 10
 """1: without spikes; 2: fills of all columns, unless `bounded` was false, stay in the observed range; 3: without
-relations; 4: without notations; 5: without orders; 6: without heaps."""
+relations; 4: without notations; 5: without orders; 6: without heaps; 9: without parts of dates."""
 _BLANK: dict[str, Any] = {
     **dict.fromkeys(("low", "high", "lower", "upper", "lattice")),
     "dequantise": False,
@@ -249,7 +249,7 @@ class _Document:
 
     columns: tuple[dict[str, Any], ...]
     transform: Transform = "linear"
-    format: Literal[9] = 9
+    format: Literal[10] = 10
     relations: tuple[Relation, ...] = ()
     orders: tuple[Order, ...] = ()
     skips: tuple[Skip, ...] = ()
@@ -292,6 +292,14 @@ def _fits(relation: Relation, schema: Schema) -> bool:
     if relation.how == "bands":
         periods = counts[0] == 0 and columns[relation.names[0]].kind == "date"
         return counts[1] == 0 and (periods or set(relation.codes) - {None} <= set(range(counts[0])))
+    if relation.how == "part":
+        moments = columns[relation.names[1]].kind in ("date", "datetime")
+        numbers = counts[0] == 0
+        return (
+            moments
+            and (numbers or bool(relation.codes))
+            and (numbers or set(relation.codes) - {None} <= set(range(counts[0])))
+        )
     return not any(counts)
 
 

@@ -9,8 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
+from vgi_cli.encoding.dates import Wanted, moved
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import FLOAT, NEARLY, noise_of
 from vgi_cli.encoding.rounding_law import quantiles
@@ -49,7 +51,7 @@ class RelationCells:
 def width_of(cell: tuple[RelationCells, int]) -> float:
     """How far apart the values are that a relation leaves to the cell at a place, in standard deviations."""
     cells, place = cell
-    if cells.relation.how in ("groups", "bands") and place:
+    if cells.relation.loose and place:
         return np.inf
     if not cells.half:
         return 0.0
@@ -69,7 +71,7 @@ def solve(
     if relation.coded and place == 0:
         code = relation.said(values[..., 1])
         return code, ~np.isnan(code)
-    if relation.how in ("groups", "bands"):
+    if relation.loose:
         return within_levels(column, values[..., 1], [Levels(cells, first, np.array(True))], guessed=guessed)
     if relation.how == "levels":
         away = np.abs(first[..., None] - relation.coding)
@@ -120,9 +122,12 @@ def _as_rounded(cells: RelationCells, place: int, drawn: Floats, said: Floats, c
 def within_levels(
     column: ModelledColumn, values: Floats, levels: Sequence[Levels], *, guessed: bool
 ) -> tuple[Floats, Bools]:
-    """Cells [m, n] of the second column of bands or groups as all of some levels leave them, and where they do."""
+    """Cells [m, n] of the second column of groups, or of bands and parts, as all of some levels leave them, and where
+    they do."""
     if levels[0].cells.relation.how == "groups":
         return _in_groups(values, levels)
+    if isinstance(column, Moment) and any(one.cells.relation.how == "part" for one in levels):
+        return _with_parts(column, values, levels, guessed=guessed)
     return _in_bands(column, values, levels, guessed=guessed)
 
 
@@ -187,6 +192,21 @@ def _in_bands(
         able &= np.logical_and.reduce([band.holds(held) for band in bands])
         found, done = np.where(done, found, held), done | able
     return found, done & known.all(0)
+
+
+def _with_parts(column: Moment, values: Floats, levels: Sequence[Levels], *, guessed: bool) -> tuple[Floats, Bools]:
+    """Moments [m, n] moved to where some parts of them are what is known, within bands that are known too, and which
+    of them the column admits there."""
+    bands = [one for one in levels if one.cells.relation.how == "bands"]
+    wanted = [Wanted(one.cells.relation, one.level, one.rows) for one in levels if one not in bands]
+    low, high, known = np.full(values.shape, -np.inf), np.full(values.shape, np.inf), np.ones(values.shape, bool)
+    for one in bands:
+        least, most, told = one.ends()
+        low, high, known = np.maximum(low, least), np.minimum(high, most), known & told
+    found = moved(column, values, wanted, (low, high), guessed=guessed)
+    held, able = _within(column, found, _Between(found, found, np.zeros_like(found)), guessed=guessed)
+    holds = [one.holds(held) for one in wanted] + [one.holds(held) for one in bands]
+    return held, able & known & np.logical_and.reduce(holds)
 
 
 def _brought(values: Floats, low: Floats, high: Floats) -> Floats:

@@ -26,6 +26,8 @@ from vgi_cli.encoding.retrying import retry
 from vgi_cli.encoding.skips import keep_skips, keep_thresholds
 from vgi_cli.encoding.structural_zeros import keep_structural_zeros
 
+LATE = ("bands", "part")
+"""Relations of which the second column is a number that the first one leaves some room, or a date."""
 MOST = 200
 """Relations, those included that follow from two others."""
 GONE = 1e-9
@@ -86,8 +88,8 @@ def _in_line(filled: FilledRows, schema: Schema, but: Collection[str]) -> Apart:
     draws, observed, missing, uniform, ties = filled
     apart = _kept(draws, observed, missing, schema, but, uniform)
     if schema.orders:
-        bands = [one for one in schema.relations if one.how == "bands" and not set(one.names) & set(but)]
-        others = {name for one in schema.relations if one.how != "bands" for name in one.names}
+        bands = [one for one in schema.relations if one.how in LATE and not set(one.names) & set(but)]
+        others = {name for one in schema.relations if one.how not in LATE for name in one.names}
         others |= {one.names[0] for one in bands}
         free = [one for one in bands if one.names[1] not in others]
         apart.update(keep_orders(draws, observed, missing, schema, but, _rooms(observed, missing, schema, free), ties))
@@ -106,11 +108,16 @@ def _in_line(filled: FilledRows, schema: Schema, but: Collection[str]) -> Apart:
 def _rooms(
     observed: Floats, missing: Bools, schema: Schema, bands: Sequence[Relation], *, seen: bool = True
 ) -> dict[str, tuple[Floats, Floats]]:
-    """By columns of numbers in bands, from where to where [N] the observed levels leave it to them; `seen`: the
-    outermost bands are as wide as what was seen, else without end."""
+    """By columns of numbers in bands, from where to where [N] the observed levels leave it to them; none to dates of
+    which a part is observed. `seen`: the outermost bands are as wide as what was seen, else without end."""
     rooms: dict[str, tuple[Floats, Floats]] = {}
     for one in bands:
         first, second = (schema.modelled.index(name) for name in one.names)
+        if one.how == "part":
+            free = missing[:, first]
+            low, high = rooms.get(one.names[1], (np.full(len(missing), -np.inf), np.full(len(missing), np.inf)))
+            rooms[one.names[1]] = np.where(free, low, np.inf), np.where(free, high, -np.inf)
+            continue
         columns = schema.encoded[first], schema.encoded[second]
         cells = RelationCells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
         low, high, known = Levels(cells, observed[:, first], ~missing[:, first]).ends(seen=seen)
@@ -162,18 +169,19 @@ def _kept(
     every = [*told, *cells(_following(tuple(one for one in own if one.how == "sum" and not one.rounded)))]
     every_cell = sorted(((one, place) for one in every for place in range(len(one.places))), key=width_of)
     computed = {name for one in own if not one.coded for name in one.names}
-    late = [one for one in told if one.relation.how == "bands" and one.relation.names[1] in computed]
+    late = [one for one in told if one.relation.how in LATE and one.relation.names[1] in computed]
+    banded = [one for one in late if one.relation.how == "bands"]
     told.sort(key=late.__contains__)
     rooms = {
         at[name]: room
-        for name, room in _rooms(observed, missing, schema, [one.relation for one in late], seen=False).items()
+        for name, room in _rooms(observed, missing, schema, [one.relation for one in banded], seen=False).items()
     }
     known = ~missing
     while True:
         tightest = next(((one, place) for one, place in every_cell if len(_single(one, known)[place])), None)
         if tightest is not None:
             one, place = tightest  # what only has to lie in a band may follow from what is settled
-            _determine(draws, observed, missing, known, one, place, told, final=not (place and one in late))
+            _determine(draws, observed, missing, known, one, place, told, final=not (place and one in banded))
             changed = {int(one.places[place])}
         else:
             left = next((one for one in told if (~known[:, one.places]).any()), None)
@@ -249,15 +257,15 @@ def _determine(
     final: bool,
 ) -> None:
     """Compute the cells at a place of a relation that are its only unknown ones; they are known then, where every draw
-    could be computed, if that is `final`. A number lies in all the bands, a level in all the groups, of which levels
-    are known."""
+    could be computed, if that is `final`. A number lies in all the bands, and a date has all the parts, of which levels
+    are known, and a level lies in all the groups."""
     j, rows = cells.places[place], _single(cells, known)[place]
     values = _values(draws, observed, missing, rows, cells.places)
-    if cells.relation.how in ("groups", "bands") and place:
+    if cells.relation.loose and place:
         levels = [
             Levels(one, _values(draws, observed, missing, rows, one.places)[..., 0], known[rows, one.places[0]])
             for one in told
-            if one.relation.how == cells.relation.how and one.places[1] == j
+            if one.relation.how in (LATE if cells.relation.how in LATE else ("groups",)) and one.places[1] == j
         ]
         value, able = within_levels(cells.columns[1], values[..., 1], levels, guessed=False)
     else:

@@ -45,10 +45,12 @@ TAIL = 0.4
 
 def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) -> tuple[Order, ...]:
     """The orders of the columns of numbers, and of moments of one kind, but for those that follow from two others.
-    Columns of one relation are left to that."""
+    Columns of one relation, and parts of one date, are left to that."""
     columns = [column for column in schema.encoded if as_number(column) is not None]
     cells = [_Cells.of(codes_of(table, column)) for column in columns]
     together = [{a, b} for one in relations for a, b in itertools.combinations(one.names, 2)]
+    parts = [one.names for one in relations if one.part is not None]
+    together += [{a, b} for (a, date), (b, other) in itertools.combinations(parts, 2) if date == other]
     choice = 2 * np.log(max(len(columns), 1))
     found: dict[tuple[str, str], Order] = {}
     for (i, low), (j, high) in itertools.permutations(enumerate(columns), 2):

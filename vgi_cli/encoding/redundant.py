@@ -25,6 +25,7 @@ from vgi_cli.columns.skips import Skip, Threshold
 from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.columns.wording import SHOWN, capped, named, some_of, typed
 from vgi_cli.encoding.apart import Rule
+from vgi_cli.encoding.dates import dated, part_between
 from vgi_cli.table.base import Table
 
 FEWEST = 10
@@ -72,7 +73,8 @@ class Redundant(NamedTuple):
     by     the columns that determine it
     how    copy: the same cells; levels: the same levels by other names, or by numbers; line: a linear function of one
            column; sum: of several; rounded: one of these two, as far as its digits go; product: of powers of one or
-           several; groups: of the levels of one; bands: intervals of a number; numbers: each level of one has one
+           several; groups: of the levels of one; bands: intervals of a number; numbers: each level of one has one;
+           part: the year of a date, say, or what follows from it
     exact  whether nothing is left, beyond the rounding of arithmetic
     """
 
@@ -180,7 +182,11 @@ def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:
     pairs = {frozenset((order.low, order.high)) for order in schema.orders}
     moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
 
+    parts = {(relation.names[1], relation.names[0]) for relation in schema.relations if relation.how == "part"}
+
     def apart(one: Redundant) -> bool:  # what is nearly a line between two dates, or two ends, is what they differ by
+        if not one.exact and any((one.name, name) in parts for name in one.by):
+            return True  # a date that is nearly a line in its parts follows from them
         near = {name for name in one.by if frozenset((one.name, name)) in pairs or {one.name, name} <= moments}
         return not one.exact and bool(near)
 
@@ -239,6 +245,7 @@ def candidates(table: Table, schema: Schema) -> list[Redundant]:
         *_bands(columns, codes),
         *_sums(columns, codes),
         *_products(columns, codes),
+        *_parts_of_dates(columns, codes),
         *_numbers(columns, codes),
     ]
 
@@ -256,7 +263,7 @@ def redundant(found: Sequence[Redundant], schema: Schema) -> list[Redundant]:
             continue  # two dates of one stay: what lies between them is what they are there for
         if one.name in kept and not any(names <= set(one.by) for names in kept[one.name]):
             continue
-        if one.how not in ("rounded", "product", "groups", "bands", "numbers") or one.name in kept:
+        if one.how not in ("rounded", "product", "groups", "bands", "numbers", "part") or one.name in kept:
             chosen.setdefault(one.name, one)
     return [chosen[name] for name in schema.modelled if name in chosen]
 
@@ -354,6 +361,18 @@ def _numbers(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> lis
                 found.append(Redundant(column.name, (other.name,), "numbers"))
                 break
     return found
+
+
+def _parts_of_dates(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
+    """Columns that are a part of a date or a datetime, or follow from one: of the first one of which they are."""
+    found: dict[str, Redundant] = {}
+    for column, other in dated(columns) if len(columns) <= MOST_NOTED else ():
+        both = ~np.isnan(codes[column.name]) & ~np.isnan(codes[other.name])
+        if column.name in found or both.sum() < FEWEST:
+            continue
+        if part_between(column, other, codes[column.name][both], codes[other.name][both]) is not None:
+            found[column.name] = Redundant(column.name, (other.name,), "part")
+    return list(found.values())
 
 
 def _one_each(numbers: Floats, levels: Floats) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.bounds import FEW, OFTEN
+from vgi_cli.columns.calendar import WORDS, part_of
 from vgi_cli.columns.clock import DAY, periods_in, to_unit
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
@@ -19,6 +20,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.periods import IN_A_YEAR
 from vgi_cli.columns.relations import PARTS_OF_ONE, Relation
 from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.dates import part_between
 from vgi_cli.encoding.redundant import Redundant, codes_of, half_digit, shift_between
 from vgi_cli.encoding.rounding_law import by_rounding
 from vgi_cli.table.base import Table
@@ -65,6 +67,8 @@ FEWEST_ROUNDED = 100
 does in fewer ones here and there, ..."""
 PLAIN_PARTS = 4
 """... and its weights are quarters or simpler, or all of one size."""
+FOLLOWING = ("part", "numbers")
+"""Candidates that are kept beside other relations of their column."""
 CLOSELY = ("line", "sum")
 """Candidates of which so little is left that all of it may be rounding."""
 FEWEST_APART, DISTANCES = 30, 60
@@ -77,11 +81,11 @@ MOST_ROWS = 2_000
 def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) -> tuple[Relation, ...]:
     """The relations among candidates for redundant columns that hold in every row in which they can be checked, by more
     rows than chance explains; of each column the first that is exact, else the first that is rounded, else the first
-    sum in which all are, else one column from which it differs by a few values alone; and the levels from which a
-    number follows, beside that."""
+    sum in which all are, else one column from which it differs by a few values alone; and the date or
+    the levels from which it follows, beside that."""
     relations: dict[str, Relation] = {}
     for way, one in itertools.product(WAYS, found):
-        if one.how == "numbers":
+        if one.how in FOLLOWING:
             continue
         if one.name not in relations and (relation := _relation(table, schema, one, way)) is not None:
             relations[one.name] = relation
@@ -90,9 +94,12 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
             relations[one.name] = apart
     following: dict[str, Relation] = {}
     for one in found:
-        coded = one.name in relations and relations[one.name].coded
-        if one.how == "numbers" and not coded and (relation := _numbers(table, schema, one)) is not None:
-            following[one.name] = relation
+        own = relations.get(one.name)
+        coded = own is not None and own.coded and (one.how == "numbers" or own.names == (one.name, *one.by))
+        if one.how in FOLLOWING and one.name not in following and not coded:
+            what = _part(table, schema, one) if one.how == "part" else _numbers(table, schema, one)
+            if what is not None:
+                following[one.name] = what
     both = itertools.product(schema.modelled, (relations, following))
     return tuple(own[name] for name, own in both if name in own)
 
@@ -116,7 +123,8 @@ def departing(relation: Relation, values: Floats, half: float) -> Bools:
     if relation.coded:
         said = relation.said(values[..., 1])
         apart = np.abs(first - said) > FLOAT * np.abs(said)  # no level of the fit: nothing is said
-        elsewhere = np.isnan(said) & np.isin(first, relation.coding) if relation.how == "bands" else False
+        others = relation.how in ("bands", "part")
+        elsewhere = np.isnan(said) & np.isin(first, relation.coding) if others else False
         return np.asarray(apart | elsewhere)  # but that it lies in no other one
     most = (
         (half + relation.slack) * (1 + NEARLY) if relation.rounded else noise_of(10 * relation.size(values), 2 * half)
@@ -205,6 +213,25 @@ def _numbers(table: Table, schema: Schema, one: Redundant) -> Relation | None:
         return None
     said = [float(value) if seen else None for value, seen in zip(number, told, strict=True)]
     return Relation(names=(one.name, *one.by), how="groups", codes=tuple(said))
+
+
+def _part(table: Table, schema: Schema, one: Redundant) -> Relation | None:
+    """The part of a date that a column is, or from which its levels follow; None where that may be chance. Of levels
+    each date is asked once."""
+    columns = {column.name: column for column in schema.encoded}
+    own = [columns[name] for name in (one.name, *one.by)]
+    codes = np.stack([codes_of(table, column) for column in own], 1)
+    whole = codes[~np.isnan(codes).any(1)]
+    relation = part_between(own[0], own[1], whole[:, 0], whole[:, 1])
+    choice = np.log(len(columns) * len(WORDS))
+    if relation is None or not isinstance(own[0], Levelled):
+        return relation if relation is not None and _enough(whole[:, 0], 0, choice) else None
+    assert relation.part is not None and relation.count is not None, "a part of moments"
+    moments, levels = np.unique(whole[:, ::-1], axis=0).T
+    parts, rows = np.unique(part_of(moments + relation.begin, relation.count, relation.part), return_counts=True)
+    said = relation.coding[parts.astype(int)]
+    told = ~np.isnan(said)
+    return relation if _surprise(said[told], rows[told], levels) >= ENOUGH + choice else None
 
 
 def _surprise(values: Floats, rows: Ints, every: Floats) -> float:

@@ -138,7 +138,7 @@ def _groups(told: Sequence[RelationCells], every: Sequence[RelationCells]) -> It
 
 def _says(cells: RelationCells, place: int) -> bool:
     """Whether a relation says which value a cell at a place has."""
-    return place == 0 or cells.relation.how not in ("groups", "bands")
+    return place == 0 or not cells.relation.loose
 
 
 def _plans(group: _Group, unknown: Sequence[int]) -> Iterator[_Plan]:

@@ -1,0 +1,319 @@
+"""Parts of dates, in columns of their own: found, kept by fills, and dates that agree with the parts that are known."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.encoding.test_following import kept_apart, spread
+from tests.encoding.test_relations import IGNORED, KEPT, codes_in, holed, schema_of
+from vgi_cli.columns.calendar import PARTS, Part, part_of
+from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.redundant import every_kept
+from vgi_cli.errors import RunError
+from vgi_cli.table.frames import from_frame
+
+KNOWN: list[tuple[str, tuple[Part, ...]]] = [("month", ("day",)), ("day", ()), ("year", ("month", "day"))]
+"""A part that is known, and what of the drawn date stays."""
+
+
+def days(n: int = 300, seed: int = 0, years: int = 5) -> pd.Series:
+    rng = np.random.default_rng(seed)
+    return pd.Series(pd.Timestamp("2018-03-02") + pd.to_timedelta(rng.integers(0, 365 * years, n), "D"))
+
+
+def parted(n: int = 300, seed: int = 0) -> pd.DataFrame:
+    """A day, its parts in columns before and after it, levels that follow from it, and a number that does not."""
+    day = days(n, seed)
+    at = day.dt
+    return pd.DataFrame(
+        {
+            "year": at.year,
+            "month": at.month,
+            "day": at.day,
+            "date": at.strftime("%Y-%m-%d"),
+            "weekday": at.day_of_week,
+            "iso": at.isocalendar().week.astype(int),
+            "name": at.strftime("%B"),
+            "season": np.array(["winter", "spring", "summer", "autumn"])[at.month % 12 // 3],
+            "x": np.random.default_rng(seed + 1).normal(size=n).round(2),
+        }
+    )
+
+
+def timed(n: int = 300, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    moment = days(n, seed) + pd.to_timedelta(rng.integers(0, 86_400, n), "s")
+    at = moment.dt
+    return pd.DataFrame(
+        {
+            "at": at.strftime("%d/%m/%Y %H:%M:%S"),
+            "hour": at.hour,
+            "quarter": at.quarter,
+            "dow": at.day_of_week + 1,
+            "shift": np.where((at.hour >= 6) & (at.hour < 22), "by day", "at night"),
+            "x": rng.normal(size=n).round(2),
+        }
+    )
+
+
+class TestParts:
+    @given(st.datetimes(datetime.datetime(1, 1, 2), datetime.datetime(9999, 12, 30)))
+    def test_they_are_those_of_the_calendar(self, moment: datetime.datetime) -> None:
+        seconds = (moment.replace(microsecond=0) - datetime.datetime(1970, 1, 1)).total_seconds()
+        found = {part: int(part_of(np.array([seconds]), "s", part)[0]) for part in PARTS["s"]}
+        iso = moment.isocalendar()
+        assert found == {
+            "year": moment.year,
+            "quarter": (moment.month + 2) // 3,
+            "month": moment.month,
+            "week": iso.week,
+            "day": moment.day,
+            "yearday": moment.timetuple().tm_yday,
+            "weekday": iso.weekday,
+            "hour": moment.hour,
+        }
+        day = np.array([seconds // 86_400])
+        assert all(part_of(day, "D", part)[0] == found[part] for part in PARTS["D"])
+        months = np.array([12.0 * (moment.year - 1970) + moment.month - 1])
+        assert all(part_of(months, "M", part)[0] == found[part] for part in PARTS["M"])
+        assert all(part_of(months // 3, "Q", part)[0] == found[part] for part in PARTS["Q"])
+
+    def test_what_is_no_moment_has_none(self) -> None:
+        assert np.isnan(part_of(np.array([np.nan, np.inf]), "D", "month")).all()
+
+
+class TestFound:
+    @pytest.mark.parametrize("share", [0.0, 0.2])
+    def test_of_a_date(self, share: float) -> None:
+        schema = schema_of(holed(parted(), share=share))
+        words = {
+            "'year' is the year of 'date'",
+            "'month' and the levels of 'name' go one to one",
+            "'day' is the day of the month of 'date'",
+            "'weekday' is the weekday of 'date'",
+            "'iso' is the ISO week of 'date'",
+            "'name' is the month of 'date'",
+            "'season' follows from 'name'",
+            "'season' follows from the month of 'date'",
+            "'month' is the month of 'date'",
+        }
+        assert set(every_kept(schema)[: len(schema.relations)]) == words
+        assert Schema.from_json(schema.to_json()).relations == schema.relations
+
+    def test_of_a_datetime(self) -> None:
+        schema = schema_of(timed())
+        assert set(every_kept(schema)[: len(schema.relations)]) == {
+            "'hour' is the hour of 'at'",
+            "'quarter' is the quarter of 'at'",
+            "'dow' is the weekday of 'at'",
+            "'shift' follows from the hour of 'at'",
+        }
+
+    @pytest.mark.parametrize("first", ["Monday", "Sunday"])
+    @pytest.mark.parametrize("base", [0, 1])
+    def test_weekdays_count_from_either_day(self, first: str, base: int) -> None:
+        day = days()
+        number = (day.dt.day_of_week + (first == "Sunday")) % 7 + base
+        schema = schema_of(pd.DataFrame({"date": day, "n": number}))
+        (relation,) = schema.relations
+        assert relation.words() == "'n' is the weekday of 'date'"
+        assert np.array_equal(relation.said(codes_in(pd.DataFrame({"date": day, "n": number}), schema)[:, 0]), number)
+
+    def test_of_months(self) -> None:
+        month = days().dt.to_period("M")
+        frame = pd.DataFrame({"period": month.astype(str), "y": month.dt.year, "m": month.dt.month})
+        assert {one.words() for one in schema_of(frame).relations if one.part} == {
+            "'y' is the year of 'period'",
+            "'m' is the month of 'period'",
+        }
+
+    def test_beside_a_sum_of_the_same_number(self) -> None:
+        rng = np.random.default_rng(9)
+        frame = pd.DataFrame({"born": rng.integers(1940, 2000, 300), "date": days()})
+        frame["year"] = frame.date.dt.year
+        frame["age"] = frame.year - frame.born
+        found = {one.words() for one in schema_of(frame).relations}
+        assert found == {"'age' = -'born' + 'year'", "'year' is the year of 'date'"}
+
+    def test_a_date_is_no_line_of_its_parts(self) -> None:
+        frame = parted()[["year", "month", "day", "date", "x"]]
+        for encoding, said in ((KEPT, 0), (IGNORED, 1)):
+            lines = infer_schema(from_frame(frame), encoding=encoding)[1]
+            assert (
+                sum("column 'date' is nearly a linear function of columns 'year', 'm" in one for one in lines) == said
+            )
+
+    def test_not_where_a_row_is_off_or_rows_are_few(self) -> None:
+        frame = parted()[["date", "month", "x"]]
+        assert [one.words() for one in schema_of(frame).relations] == ["'month' is the month of 'date'"]
+        assert not schema_of(frame.assign(month=frame.month.mask(frame.index == 9, 13 - frame.month))).relations
+        assert not schema_of(frame.head(10)).relations
+
+    def test_levels_of_a_few_dates_say_nothing_of_others(self) -> None:
+        """Six visits, each of one site: no law that sites follow from months."""
+        visit = pd.to_datetime(["2020-01-07", "2020-02-11", "2020-04-02", "2021-01-20", "2021-06-01", "2021-08-12"])
+        which = np.random.default_rng(0).integers(0, 6, 300)
+        site = np.array(["a", "b", "c", "a", "b", "c"])[which]
+        assert not [one for one in schema_of(pd.DataFrame({"visit": visit[which], "site": site})).relations if one.part]
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_nothing_in_independent_columns(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({"a": days(60, seed), "b": days(60, seed + 100)})
+        for i in range(6):
+            frame[f"n{i}"] = rng.integers(1, (3, 4, 7, 12, 24, 31)[i] + 1, 60)
+            frame[f"l{i}"] = rng.choice(["yes", "no"], 60, p=[p := (0.5, 0.8, 0.9, 0.95, 0.97, 0.5)[i], 1 - p])
+        assert not [one for one in schema_of(frame).relations if one.part]
+
+    def test_damage_is_named(self) -> None:
+        text = schema_of(parted()[["date", "weekday", "season", "x"]]).to_json()
+        place = text.index('"relations"')
+        for old, new in (
+            ('"part": "weekday"', '"part": "hour"'),
+            ('"part": "weekday"', '"part": "month"'),
+            ('"part": "weekday"', '"part": null'),
+            ('"count": "D"', '"count": null'),
+            ('"date"\n', '"x"\n'),
+        ):
+            assert old in text[place:]
+            with pytest.raises(RunError, match=r"schema\.json: damaged \(.*relation"):
+                Schema.from_json(text[:place] + text[place:].replace(old, new, 1))
+
+    def test_a_run_of_an_earlier_version_is_read(self) -> None:
+        """Its relations have no parts."""
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"a": rng.normal(size=200).round(2), "b": rng.normal(size=200).round(2)})
+        schema = schema_of(frame.assign(c=frame.a + frame.b))
+        text = schema.to_json().replace('"format": 10', '"format": 9')
+        for line in (',\n   "part": null', ',\n   "count": null', ',\n   "begin": 0.0'):
+            assert line in text
+            text = text.replace(line, "")
+        assert Schema.from_json(text).relations == schema.relations != ()
+
+
+class TestKept:
+    @given(st.integers(0, 2**31), st.floats(0.05, 0.95), st.sampled_from([parted, timed]))
+    @settings(max_examples=40, deadline=None)
+    def test_under_any_mask(self, seed: int, share: float, make: type) -> None:
+        """Of any observed parts of one date there is a date."""
+        frame = make()
+        schema = schema_of(frame)
+        true = codes_in(frame, schema)
+        missing = np.random.default_rng(seed).random(true.shape) < share
+        draws = spread(true, missing)
+        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
+        assert kept_apart(schema, draws) == 0
+        assert np.array_equal(draws[:, ~missing], np.repeat(true[None], 3, 0)[:, ~missing])
+
+    def test_a_date_is_that_of_year_month_and_day(self) -> None:
+        frame = parted()[["year", "month", "day", "date"]]
+        schema = schema_of(frame)
+        true = codes_in(frame, schema)
+        missing = np.zeros(true.shape, bool)
+        missing[:, 3] = True
+        draws = spread(true, missing)
+        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
+        assert np.array_equal(draws, np.repeat(true[None], 3, 0))
+
+    @pytest.mark.parametrize(("known", "same"), KNOWN)
+    def test_what_is_not_known_stays_as_it_was_drawn(self, known: str, same: tuple[Part, ...]) -> None:
+        frame = parted()[["year", "month", "day", "date"]]
+        schema = schema_of(frame)
+        true = codes_in(frame, schema)
+        missing = np.ones(true.shape, bool)
+        missing[:, schema.modelled.index(known)] = False
+        draws = spread(true, missing)
+        before = draws[..., 3].copy()
+        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
+        for part in same:
+            drawn = part_of(before + schema.relations[0].begin, "D", part)
+            now = draws[..., schema.modelled.index(part)]
+            assert (now == drawn)[(drawn <= 28) | (part == "month")].all()
+        away = np.abs(draws[..., 3] - before)
+        assert away.max() <= {"month": 366 / 2 + 31, "day": 31, "year": 366 * 5}[known]
+        if known == "day":
+            assert away.mean() > 3
+
+    def test_parts_that_contradict_each_other_are_counted(self) -> None:
+        frame = parted()[["month", "day", "date", "x"]]
+        schema = schema_of(frame)
+        true = codes_in(frame, schema)
+        true[0, :2] = 2, 30
+        missing = np.zeros(true.shape, bool)
+        missing[:, 2] = True
+        draws = spread(true, missing)
+        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == len(draws)
+
+    def test_days_that_never_are_stay_out(self) -> None:
+        """Dates of which none is a weekend: the nearest day of a known month is none either."""
+        day = days(2000, years=1)
+        day = day[day.dt.day_of_week < 5].reset_index(drop=True)
+        frame = pd.DataFrame({"date": day.dt.strftime("%Y-%m-%d"), "month": day.dt.month})
+        schema = schema_of(frame)
+        date = schema.encoded[0]
+        assert isinstance(date, Moment)
+        true = codes_in(frame, schema)
+        missing = np.zeros(true.shape, bool)
+        missing[:, 0] = True
+        draws = spread(true, missing)
+        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
+        gaps = date.number.gaps
+        assert len(gaps) > 5
+        assert not any(((low < draws[..., 0]) & (draws[..., 0] < high)).any() for low, high in gaps)
+
+    def test_with_a_sum_of_dates(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"start": days(), "length": rng.integers(1, 60, 300)})
+        frame["end"] = frame.start + pd.to_timedelta(frame.length, "D")
+        frame["year"], frame["month"] = frame.end.dt.year, frame.end.dt.month
+        schema = schema_of(frame)
+        assert [one.how for one in schema.relations] == ["sum", "part", "part"]
+        true = codes_in(frame, schema)
+        for hidden in ((0,), (2,), (2, 3), (2, 3, 4), (0, 2, 4), (1, 2), (0, 1)):
+            missing = np.zeros(true.shape, bool)
+            missing[:, hidden] = True
+            draws = spread(true, missing)
+            apart = keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count()
+            assert apart == 0 or hidden == (1, 2), hidden  # a length may not be below 0
+            assert np.array_equal(draws[:, ~missing], np.repeat(true[None], 3, 0)[:, ~missing])
+
+    def test_dates_in_order_take_their_parts_along(self) -> None:
+        rng, day = np.random.default_rng(0), days()
+        left = day + pd.to_timedelta(rng.integers(0, 40, 300) ** 2 // 40, "D")
+        frame = pd.DataFrame({"admitted": day.dt.strftime("%Y-%m-%d"), "discharged": left.dt.strftime("%Y-%m-%d")})
+        frame["month"] = day.dt.month
+        schema = schema_of(frame)
+        assert [(one.low, one.high) for one in schema.orders] == [("admitted", "discharged")]
+        true = codes_in(frame, schema)
+        missing = np.zeros(true.shape, bool)
+        missing[:, 0] = True
+        missing[:150, 2] = True
+        draws = spread(true, missing)
+        draws[..., 0] = np.where(missing[:, 0], true[:, 0] + rng.integers(-20, 60, true.shape[0]), draws[..., 0])
+        keep_relations(draws, np.where(missing, 0.0, true), missing, schema)
+        assert kept_apart(schema, draws) == 0
+        out = draws[..., 0] > draws[..., 1] + schema.orders[0].shift
+        assert not out[:, :150].any() and out[:, 150:].mean() < 0.3  # a month that is observed holds it
+
+
+def test_fills_and_samples_of_a_run_keep_to_them(tmp_path: Path) -> None:
+    import vgi_cli
+
+    frame = parted(120)[["year", "month", "day", "date", "x"]]
+    run = vgi_cli.fit(
+        holed(frame, 2, 0.3), out=tmp_path / "run", model="mixture", set={"model.components": 1, "bootstrap": 1}
+    )
+    for filled in [*run.impute(m=2), run.sample(n=50)]:
+        date = pd.to_datetime(filled.date)
+        for part in ("year", "month", "day"):
+            assert np.array_equal(getattr(date.dt, part), filled[part])

@@ -1,0 +1,77 @@
+"""Parts of dates and datetimes: years, months, weekdays and the like, as whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from vgi_cli.columns.numerals import Floats, Ints
+from vgi_cli.columns.periods import first_days, periods_of, week_of
+
+Part = Literal["year", "quarter", "month", "week", "day", "yearday", "weekday", "hour"]
+Count = Literal["Q", "M", "D", "s"]
+"""What is counted since 1970-01-01: quarters, months, days or seconds."""
+WORDS: Mapping[Part, str] = {
+    "year": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "week": "ISO week",
+    "day": "day of the month",
+    "yearday": "day of the year",
+    "weekday": "weekday",
+    "hour": "hour",
+}
+MOST: Mapping[Part, int] = {"quarter": 4, "month": 12, "week": 53, "day": 31, "yearday": 366, "weekday": 7, "hour": 23}
+"""The greatest number of a part; the least is 1, of hours 0, and years have neither. Weekdays count from Monday, 1."""
+PARTS: Mapping[Count, tuple[Part, ...]] = {
+    "Q": ("year", "quarter"),
+    "M": ("year", "quarter", "month"),
+    "D": ("year", "quarter", "month", "week", "day", "yearday", "weekday"),
+    "s": ("year", "quarter", "month", "week", "day", "yearday", "weekday", "hour"),
+}
+"""The parts that moments have, by what is counted of them."""
+SECONDS, HOUR = 86_400, 3_600
+"""Of a day, and of an hour."""
+NOTHING = 4e-7
+"""Seconds by which a moment that is a float64 number may be too small."""
+IN_FOUR_YEARS: Mapping[Count, int] = {"Q": 16, "M": 48, "D": 1461, "s": 1461}
+"""Quarters, months or days; of seconds the days."""
+
+
+def whole(counts: Floats, count: Count) -> Ints:
+    """The whole seconds, or the days, months or quarters, of numbers of them."""
+    near = np.floor(counts + NOTHING) if count == "s" else np.rint(counts)
+    return np.asarray(near.astype(np.int64))
+
+
+def part_of(counts: Floats, count: Count, part: Part) -> Floats:
+    """[..] a part of moments, as numbers of what is counted since 1970-01-01; NaN where these are not finite."""
+    finite = np.isfinite(counts)
+    ticks = whole(np.where(finite, counts, 0.0), count)
+    if part == "hour":
+        found = ticks % SECONDS // HOUR
+    else:
+        days = ticks if count == "D" else ticks // SECONDS if count == "s" else first_days(ticks, count)
+        found = _of_days(days, part)
+    return np.where(finite, found, np.nan)
+
+
+def _of_days(days: Ints, part: Part) -> Ints:
+    if part == "weekday":
+        return np.asarray((days + 3) % 7 + 1)  # 1970-01-01 was a Thursday
+    if part == "week":
+        return week_of(days - (days + 3) % 7)[1]
+    dates = days.astype("datetime64[D]")
+    years = dates.astype("datetime64[Y]")
+    if part == "year":
+        return np.asarray(years.astype(np.int64) + 1970)
+    if part == "yearday":
+        return np.asarray(days - years.astype("datetime64[D]").astype(np.int64) + 1)
+    if part == "quarter":
+        return np.asarray(periods_of(days, "Q") % 4 + 1)
+    months = dates.astype("datetime64[M]")
+    if part == "month":
+        return np.asarray(months.astype(np.int64) % 12 + 1)
+    return np.asarray(days - months.astype("datetime64[D]").astype(np.int64) + 1)

@@ -1,0 +1,228 @@
+"""Columns that are a part of a date, or follow from one: found beside dates and datetimes; and dates are moved to where
+their parts are what is known of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.calendar import HOUR, IN_FOUR_YEARS, MOST, PARTS, SECONDS, Count, Part, part_of, whole
+from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.lattice import off_gaps
+from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.relations import Relation
+
+FIRST_LOOK = 200
+"""Rows by which most columns are found to be no part of a date."""
+OF_LEVELS: tuple[Part, ...] = ("quarter", "month", "weekday", "hour")
+"""Parts from which levels may follow: names of months, seasons, weekends, shifts."""
+WEEKDAYS: tuple[tuple[float | None, ...], ...] = (
+    (None, *range(7)),
+    (None, 1, 2, 3, 4, 5, 6, 0),
+    (None, 2, 3, 4, 5, 6, 7, 1),
+)
+"""Numbers of weekdays from Monday on beside 1 to 7: from Monday, 0, and from Sunday, 0 or 1."""
+COMPLETED: tuple[tuple[set[str], tuple[str, ...]], ...] = (
+    ({"day", "weekday", "yearday"}, ()),
+    ({"week"}, ("weekday",)),
+    ({"month"}, ("day",)),
+    ({"quarter"}, ("third", "day")),
+    ({"year"}, ("month", "day")),
+)
+"""What of a drawn date stays, where it can, by the finest of the parts that are known (third: of a quarter)."""
+
+
+def counted(column: ModelledColumn) -> tuple[Count, float] | None:
+    """What is counted of the moments of a column, and how many of them since 1970-01-01 its code 0 is; None where they
+    are no dates, months or quarters, nor datetimes of the clocks that the column shows."""
+    if not isinstance(column, Moment):
+        return None
+    clock = column.clock
+    if clock.what == "datetime" and clock.zone in (None, "UTC") and "%z" not in clock.format:
+        return "s", clock.origin / clock.per
+    if clock.what == "date" and clock.unit in ("Q", "M", "D"):
+        return ("Q" if clock.unit == "Q" else "M" if clock.unit == "M" else "D"), float(clock.origin)
+    return None
+
+
+def part_between(column: ModelledColumn, other: ModelledColumn, first: Floats, second: Floats) -> Relation | None:
+    """Which part of the moments of another column, with codes `second` [n], a column is in all rows, or, of levels,
+    from which its codes `first` [n] follow; None where there is none."""
+    of = counted(other)
+    if of is None or not len(first):
+        return None
+    names, (count, begin) = (column.name, other.name), of
+    for part in PARTS[count]:
+        if isinstance(column, Levelled):
+            if part in OF_LEVELS and (codes := _following(first, second + begin, count, part)) is not None:
+                return Relation(names=names, how="part", part=part, count=count, begin=begin, codes=codes)
+        elif isinstance(column, Number):
+            for codes in ((), *WEEKDAYS) if part == "weekday" else ((),):
+                relation = Relation(names=names, how="part", part=part, count=count, begin=begin, codes=codes)
+                if all((relation.said(second[some]) == first[some]).all() for some in _looks(first)):
+                    return relation
+    return None
+
+
+def _looks(codes: Floats) -> tuple[slice, slice]:
+    return slice(0, FIRST_LOOK), slice(0, len(codes))
+
+
+def _following(levels: Floats, counts: Floats, count: Count, part: Part) -> tuple[float | None, ...] | None:
+    """Which level goes with each number of a part that is seen more than once; None where some goes with several."""
+    said = np.full(MOST[part] + 1, np.nan)
+    for some in _looks(levels):
+        places = part_of(counts[some], count, part).astype(int)
+        said[places] = levels[some]
+        if (said[places] != levels[some]).any():
+            return None
+    often = np.bincount(places, minlength=len(said)) > 1
+    told = tuple(float(level) if seen else None for level, seen in zip(said, often, strict=True))
+    return told if len(set(told) - {None}) > 1 else None
+
+
+class Wanted(NamedTuple):
+    """What cells [m, n] say of the moments in some `rows` [n], by a relation."""
+
+    relation: Relation
+    cells: Floats
+    rows: Bools
+
+    def holds(self, moments: Floats) -> Bools:
+        """Whether it is so of moments [m, n]; of other rows it is."""
+        return np.asarray((self.relation.said(moments) == self.cells) | ~self.rows)
+
+
+def moved(
+    column: Moment, values: Floats, wanted: Sequence[Wanted], ends: tuple[Floats, Floats], *, guessed: bool
+) -> Floats:
+    """Moments [m, n] of a column, each moved to the nearest one of which is so what is wanted, from one end [m, n] to
+    the other; as far as it can, the others of its parts stay (the day, where the month is another one). As they were
+    where there is none. `guessed`: whether limits count that are guesses from the values which were observed."""
+    known = np.stack([np.broadcast_to(one.rows, values.shape[1:]) for one in wanted])
+    patterns, which = np.unique(known, axis=1, return_inverse=True)
+    found = values.copy()
+    for kind, pattern in enumerate(patterns.T):
+        rows = np.flatnonzero(which.reshape(-1) == kind)
+        own = [(one.relation, one.cells[:, rows]) for one, told in zip(wanted, pattern, strict=True) if told]
+        if own:
+            some = _Drawn(column, values[:, rows], (ends[0][:, rows], ends[1][:, rows]), guessed)
+            found[:, rows] = some.moved(own)
+    return found
+
+
+class _Drawn(NamedTuple):
+    """Moments [m, n] of a column as they were drawn, and within which ends [m, n] they have to lie."""
+
+    column: Moment
+    values: Floats
+    ends: tuple[Floats, Floats]
+    guessed: bool
+
+    def moved(self, own: Sequence[tuple[Relation, Floats]]) -> Floats:
+        """The moments with what relations and their cells [m, n] say of them."""
+        of = counted(self.column)
+        assert of is not None, "moments that have parts"
+        count, begin = of
+        at = self.values + begin
+        size = SECONDS if count == "s" else 1
+        days = whole(at, count) // size  # or months, or quarters
+        rest = at - days * size if count == "s" else np.zeros_like(at)
+        hours = [one for one in own if one[0].part == "hour"]
+        dated = [one for one in own if one[0].part != "hour"]
+        done = np.ones(at.shape, bool)
+        if dated:
+            days, done = self._days(days, count, begin, dated)
+        if hours:
+            keys = [(one.said(np.arange(0.0, SECONDS, HOUR) - one.begin), cells) for one, cells in hours]
+            hour, known = _nearest(np.arange(24), (rest // HOUR).astype(np.int64), keys)
+            rest, done = rest % HOUR + HOUR * hour, done & known
+        low, high = self.ends
+        stays = np.logical_and.reduce([one.said(self.values) == cells for one, cells in own])
+        stays &= (self.values >= low) & (self.values <= high)
+        return np.where(stays | ~done, self.values, days * size + rest - begin)
+
+    def _days(
+        self, days: Ints, count: Count, begin: float, own: Sequence[tuple[Relation, Floats]]
+    ) -> tuple[Ints, Bools]:
+        """Days, or months or quarters [m, n] where relations say so, and where there are such."""
+        size = SECONDS if count == "s" else 1
+        table = self._table(days, count, begin, own)
+        at = np.asarray(table * size, np.float64)
+        keys = [(relation.said(at - begin), cells) for relation, cells in own]
+        parts = {str(relation.part) for relation, _ in own}
+        more = next(names for finest, names in COMPLETED if parts & finest)
+        stay = [(_named(at, count, name), _named(np.asarray(days * size, np.float64), count, name)) for name in more]
+        first, last = (np.clip(end + begin, at[0], at[-1]) // size for end in self.ends)
+        near = np.clip(days, first, last).astype(np.int64)
+        may = self._within(at - begin, size)
+        often = may & (off_gaps(at - begin, self.column.number.gaps) == at - begin)
+        if size == 1:  # no time of the day is to be added
+            often &= self.column.held(at - begin) == at - begin
+        found, done = near, np.zeros(near.shape, bool)
+        for wanted, usable in (([*keys, *stay], often), (keys, often), (keys, may)):
+            other, able = _nearest(table, near, wanted, usable)
+            able &= (other >= first) & (other <= last)
+            found, done = np.where(done, found, other), done | able
+        return found, done
+
+    def _table(self, days: Ints, count: Count, begin: float, own: Sequence[tuple[Relation, Floats]]) -> Ints:
+        """All days (or months, or quarters) around those that were drawn, and the years that are known."""
+        of, size = IN_FOUR_YEARS[count], SECONDS if count == "s" else 1
+        years = [cells for relation, cells in own if relation.part == "year" and not relation.codes]
+        known = np.concatenate([days.ravel(), *(np.rint((one.ravel() - 1970) * of / 4) for one in years)])
+        low, high = ((end + begin) // size for end in self.column.clock.limits(False))
+        least, most = (int(np.clip(end, low, high)) for end in (known.min() - 2 * of, known.max() + 2 * of))
+        return np.arange(least, most + 1)
+
+    def _within(self, codes: Floats, size: int) -> Bools:
+        """Which of the days with these codes are within the limits of the column, at some time of the day."""
+        least, most = self.column.number.ends if self.guessed else self.column.number.given_ends
+        return (codes > least - size) & (codes <= most)
+
+
+def _named(counts: Floats, count: Count, name: str) -> Floats:
+    """A part of moments, or of a quarter which of its months."""
+    if name == "third":
+        return np.asarray(part_of(counts, count, "month") % 3)
+    return part_of(counts, count, "day" if name == "day" else "weekday" if name == "weekday" else "month")
+
+
+def _nearest(
+    table: Ints, near: Ints, keys: Sequence[tuple[Floats, Floats]], usable: Bools | None = None
+) -> tuple[Ints, Bools]:
+    """Of consecutive numbers `table` [T] the nearest ones to `near` [..] whose keys [T] are those [..] beside them, and
+    where there are such."""
+    may = np.ones(len(table), bool) if usable is None else usable.copy()
+    own, wanted, known = np.zeros(len(table), np.int64), np.zeros(near.shape, np.int64), np.ones(near.shape, bool)
+    for key, cells in keys:
+        distinct = np.unique(key[~np.isnan(key)])
+        if not len(distinct):
+            return near, np.zeros(near.shape, bool)
+        place, other = (np.minimum(np.searchsorted(distinct, each), len(distinct) - 1) for each in (key, cells))
+        may &= distinct[place] == key
+        known &= distinct[other] == cells
+        own, wanted = own * len(distinct) + place, wanted * len(distinct) + other
+    count = len(table)
+    held = np.sort((own * count + np.arange(count))[may])
+    if not len(held):
+        return near, np.zeros(near.shape, bool)
+    target = np.clip(near - table[0], 0, count - 1)
+    at = np.searchsorted(held, wanted * count + target)
+    best, apart = np.zeros(near.shape, np.int64), np.full(near.shape, count + 1)
+    for each in (held[np.maximum(at - 1, 0)], held[np.minimum(at, len(held) - 1)]):
+        away = np.where(each // count == wanted, np.abs(each % count - target), count + 1)
+        best, apart = np.where(away < apart, each % count, best), np.minimum(away, apart)
+    return table[best], known & (apart <= count)
+
+
+def dated(columns: Sequence[ModelledColumn]) -> Iterator[tuple[ModelledColumn, ModelledColumn]]:
+    """The pairs of a column that may be a part of a date, and the date."""
+    firsts = [one for one in columns if isinstance(one, Number) or (isinstance(one, Levelled) and not one.pooled)]
+    return itertools.product(firsts, [one for one in columns if counted(one) is not None])
