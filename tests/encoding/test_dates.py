@@ -153,6 +153,15 @@ class TestFound:
                 sum("column 'date' is nearly a linear function of columns 'year', 'm" in one for one in lines) == said
             )
 
+    def test_nor_is_a_year_one_of_its_date_and_month(self) -> None:
+        """Rounded, it is: by as many days of a year as there are in a month on average."""
+        moment = pd.Series(pd.Timestamp("2018-01-01") + pd.to_timedelta(np.arange(400) * 5 * 86_407, "s"))
+        frame = pd.DataFrame({"at": moment, "month": moment.dt.month, "year": moment.dt.year})
+        assert {one.words() for one in schema_of(frame).relations} == {
+            "'month' is the month of 'at'",
+            "'year' is the year of 'at'",
+        }
+
     def test_not_where_a_row_is_off_or_rows_are_few(self) -> None:
         frame = parted()[["date", "month", "x"]]
         assert [one.words() for one in schema_of(frame).relations] == ["'month' is the month of 'date'"]

@@ -100,6 +100,8 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
             what = _part(table, schema, one) if one.how == "part" else _numbers(table, schema, one)
             if what is not None:
                 following[one.name] = what
+    for name in _of_one_date(relations, following):
+        del relations[name]
     both = itertools.product(schema.modelled, (relations, following))
     return tuple(own[name] for name, own in both if name in own)
 
@@ -198,6 +200,15 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
         if relation is not None:
             return _fewer(relation, places, found)
     return None
+
+
+def _of_one_date(relations: Mapping[str, Relation], following: Mapping[str, Relation]) -> list[str]:
+    """The columns that are rounded sums of parts of one date, and of this: what their parts say says that better."""
+    dates: dict[str, set[str]] = {}
+    for name, one in following.items():
+        if one.part is not None:
+            dates.setdefault(one.names[1], {one.names[1]}).add(name)
+    return [name for name, one in relations.items() if one.rounded and any(set(one.names) <= d for d in dates.values())]
 
 
 def _numbers(table: Table, schema: Schema, one: Redundant) -> Relation | None:
