@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from tests.table.helpers import from_text
 from vgi_cli.columns.base import Encoding
-from vgi_cli.columns.bounds import Bound
+from vgi_cli.columns.bounds import Bound, calendar_ends
+from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.limits import bound_lines
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.scale import Scale
@@ -369,3 +370,69 @@ def test_cells_that_are_dense_up_to_both_ends_end_there(
         assert column.limits is not None and "(cells are dense up to both ends)" in column.limits.words
     else:
         assert "even" not in {bound.why for bound in column.bounds}
+
+
+def named(name: str, values: Any, **asked: Any) -> tuple[Number, list[str]]:
+    """A column of numbers of that name, and what -v says of the limits."""
+    table = from_text(f"{name}\n" + "\n".join(str(v) for v in values) + "\n")
+    (column,) = infer_schema(table, **asked)[0].encoded
+    assert isinstance(column, Number)
+    return column, bound_lines([column])[1]
+
+
+WEIGHTS = 1.0 / np.arange(1, 60) ** 1.5
+"""Of numbers of which the last ones are rare, so that nothing else says where they end."""
+
+
+class TestCalendar:
+    @pytest.mark.parametrize(
+        ("name", "low", "high", "ends"),
+        [
+            ("day", 1, 24, (1, 31)),
+            ("Day of Month", 3, 30, (1, 31)),
+            ("month", 2, 10, (1, 12)),
+            ("MM", 1, 11, (1, 12)),
+            ("hour_of_day", 1, 21, (0, 23)),
+            ("HR", 0, 20, (0, 23)),
+            ("minute", 0, 44, (0, 59)),
+            ("second", 5, 50, (0, 59)),
+        ],
+    )
+    def test_what_is_named_so_ends_there(self, name: str, low: int, high: int, ends: tuple[int, int]) -> None:
+        share = WEIGHTS[: high - low + 1] / WEIGHTS[: high - low + 1].sum()
+        values = low + np.random.default_rng(0).choice(high - low + 1, 60, p=share)
+        values[:2] = low, high
+        column, lines = named(name, values)
+        assert column.upper == Bound(ends[1], "calendar")
+        assert column.lower is not None and (
+            column.lower.why in ("spike", "few") or column.lower == Bound(ends[0], "calendar")
+        )
+        assert f"{ends[1]} (the calendar)" in lines[0]
+        for flag in ({"unbounded": [name]}, {"bounds": {name: "none"}}):
+            assert named(name, values, **flag)[0].bounds == ()
+        asked = named(name, values, bounds={name: ":70"})[0]
+        assert asked.upper == Bound(70, "asked") and asked.lower == column.lower
+        assert named("number", values)[0].upper is None
+
+    def test_not_where_a_cell_lies_beyond(self) -> None:
+        values = [*range(1, 25), 24, 33]
+        assert named("day", values)[0].upper is None and named("hour", values)[0].upper is None
+        assert named("month", [v / 2 for v in range(2, 24)])[0].upper is None  # nor of halves
+
+    @pytest.mark.parametrize(("first", "last", "ends"), [(0, 5, (0, 6)), (2, 7, (1, 7)), (1, 6, (0, 7))])
+    def test_weekdays_count_from_either_end(self, first: int, last: int, ends: tuple[int, int]) -> None:
+        assert calendar_ends("dow", np.array([first, last], float)) == ends
+
+    def test_limits_that_the_cells_say_come_first(self) -> None:
+        column = named("month", [5, 6, 7, 8, 9] * 6)[0]
+        assert [bound.why for bound in column.bounds] == ["few", "few"]
+
+    def test_a_date_of_that_name_is_none(self) -> None:
+        days = "\n".join(f"2020-01-{1 + i % 29:02d}" for i in range(0, 600, 7))
+        (column,) = infer_schema(from_text(f"day\n{days}\n"))[0].encoded
+        assert isinstance(column, Moment) and "calendar" not in {bound.why for bound in column.number.bounds}
+
+    @pytest.mark.parametrize("step", [1, 5])
+    def test_ends_are_values_of_the_column(self, step: int) -> None:
+        values = [step * v for v in (0, 0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8)]
+        assert named("minute", values)[0].upper == Bound({1: 59, 5: 55}[step], "calendar")

@@ -19,7 +19,7 @@ from vgi_cli.columns.lattice import Lattice, Spike, find_spikes
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.errors import UsageError
 
-Why = Literal["sign", "spike", "few", "even", "levels", "type", "asked", "observed"]
+Why = Literal["sign", "spike", "few", "even", "calendar", "levels", "type", "asked", "observed"]
 GIVEN = ("asked", "type")
 """Reasons that are no guess."""
 
@@ -39,6 +39,14 @@ NEAREST = 1e-6
 """Fills of a column of positive numbers without resolution are at least that share of the least observed one."""
 ALL = "all"
 """Stands for every column, unless one is called that."""
+CALENDAR: Sequence[tuple[frozenset[str], tuple[tuple[int, int], ...]]] = (
+    (frozenset({"day", "dom", "mday", "dayofmonth"}), ((1, 31),)),
+    (frozenset({"month", "mon", "mm", "monthofyear"}), ((1, 12),)),
+    (frozenset({"hour", "hr", "hh", "hourofday"}), ((0, 23),)),
+    (frozenset({"minute", "second"}), ((0, 59),)),
+    (frozenset({"weekday", "wday", "dow", "dayofweek"}), ((0, 6), (1, 7))),
+)
+"""Names of columns of whole numbers, without what is neither letter nor digit, and the ends of what they count."""
 FORMS = (
     "for example 0:100, 0: or :100 (a side left empty keeps its natural limit), 2020-01-01..2024-12-31, "
     "observed or none"
@@ -52,6 +60,7 @@ class Bound:
     sign      no observed value lies on the other side of zero
     spike     values pile up there
     few       the end of a few whole numbers
+    calendar  the end of days, months, hours or the like, by the column's name
     levels    the end of those values that alone occur
     type      what the column's type in the file can hold
     asked     the user said so
@@ -118,24 +127,41 @@ def bounds_of(
     limits: tuple[float, float] | None,
     *,
     zero: bool = True,
+    calendar: tuple[int, int] | None = None,
 ) -> tuple[Bound | None, Bound | None]:
     """The least and the greatest admissible fill of a column, None where it has no bound on that side.
 
-    values   [n] observed values
-    whole    whether it is a column of whole numbers
-    asked    what the user asked for
-    limits   of the column's type in the file
-    zero     whether zero is a limit where all values are on one side of it
+    values    [n] observed values
+    whole     whether it is a column of whole numbers
+    asked     what the user asked for
+    limits    of the column's type in the file
+    zero      whether zero is a limit where all values are on one side of it
+    calendar  the ends of what the column counts, by its name (`calendar_ends`)
 
     Both are values that the column can take. A natural limit is, the first of these that there is: values that pile up
     at the end; few whole numbers; the end itself, where cells of a rounded column are dense up to both ends and pile up
-    at none; zero, where no value lies beyond it (and not zero itself unless it was observed); the limit of the type.
+    at none; the end of what the column counts; zero, where no value lies beyond it (and not zero itself unless it was
+    observed); the limit of the type.
     """
     piles: tuple[Spike, ...] = ()
     if lattice is not None and (asked is None or asked.rule == "range"):
         piles = find_spikes(values, lattice.resolution, PILED)
     low, high = (_bound(values, whole, lattice, asked, limits, piles, side, zero) for side in (-1, 1))
+    if calendar is not None and (asked is None or asked.rule == "range"):
+        ends = (float(values.min()), calendar[0], -1), (float(values.max()), calendar[1], 1)
+        first, last = (Bound(_inside(limit, end, whole, lattice, side), "calendar") for end, limit, side in ends)
+        low = first if low is None or low.why in ("sign", "type") else low
+        high = last if high is None or high.why in ("sign", "type") else high
     return low, high
+
+
+def calendar_ends(name: str, values: Floats) -> tuple[int, int] | None:
+    """The least and the greatest number of what a column of whole numbers [n] counts by its name (days of a month,
+    hours); None where that is nothing of the calendar, or some number lies beyond."""
+    word = "".join(letter for letter in name.casefold() if letter.isalnum())
+    every = [ends for names, several in CALENDAR if word in names for ends in several]
+    fit = [(low, high) for low, high in every if low <= values.min() and values.max() <= high]
+    return (min(low for low, _ in fit), max(high for _, high in fit)) if fit else None
 
 
 def _bound(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import Asked, Cells, Request
-from vgi_cli.columns.bounds import MOST_FEW, Bound, bounds_of
+from vgi_cli.columns.bounds import MOST_FEW, Bound, bounds_of, calendar_ends
 from vgi_cli.columns.heaps import Heaps, find_heaps
 from vgi_cli.columns.lattice import (
     MOST_LEVELS,
@@ -238,7 +238,9 @@ def form_of(observed: Observed) -> Form:
     open_range = resolution is None or observed.lifted or observed.few
     gaps = () if open_range or resolution is None else find_gaps(every, resolution)
     zero = observed.measure is None or observed.measure.zero
-    bounds = bounds_of(every, observed.integer, lattice, observed.asked.bounds, observed.cells.limits, zero=zero)
+    asked, limits = observed.asked.bounds, observed.cells.limits
+    ends = calendar_ends(observed.cells.name, every) if observed.integer and observed.measure is None else None
+    bounds = bounds_of(every, observed.integer, lattice, asked, limits, zero=zero, calendar=ends)
     pile = _pile(observed, bounds, resolution)
     tail = _off_pile(observed, pile, resolution)
     heaps: Heaps | None = None
