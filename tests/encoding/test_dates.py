@@ -66,6 +66,27 @@ def timed(n: int = 300, seed: int = 0) -> pd.DataFrame:
     )
 
 
+def finely(n: int = 200, seed: int = 0) -> pd.DataFrame:
+    """Moments with fractions of a second, which no float64 number is exactly."""
+    rng = np.random.default_rng(seed)
+    moment = days(n, seed) + pd.to_timedelta(rng.integers(0, 86_400 * 10**6, n), "us")
+    at = moment.dt
+    frame = pd.DataFrame({"at": at.strftime("%Y-%m-%dT%H:%M:%S.%f"), "hour": at.hour, "day": at.day})
+    return frame.assign(month=at.month, dow=at.day_of_week)
+
+
+def banded(n: int = 250, seed: int = 0) -> pd.DataFrame:
+    """A day beside the month that it lies in, which is an interval, and parts of it."""
+    day = days(n, seed)
+    frame = pd.DataFrame({"date": day.dt.strftime("%d.%m.%Y"), "period": day.dt.strftime("%Y-%m"), "day": day.dt.day})
+    return frame.assign(quarter="Q" + day.dt.quarter.astype(str))
+
+
+def monthly(n: int = 250, seed: int = 0) -> pd.DataFrame:
+    month = days(n, seed).dt.to_period("M")
+    return pd.DataFrame({"period": month.astype(str), "m": month.dt.month, "q": month.dt.quarter, "y": month.dt.year})
+
+
 class TestParts:
     @given(st.datetimes(datetime.datetime(1, 1, 2), datetime.datetime(9999, 12, 30)))
     def test_they_are_those_of_the_calendar(self, moment: datetime.datetime) -> None:
@@ -211,8 +232,8 @@ class TestFound:
 
 
 class TestKept:
-    @given(st.integers(0, 2**31), st.floats(0.05, 0.95), st.sampled_from([parted, timed]))
-    @settings(max_examples=40, deadline=None)
+    @given(st.integers(0, 2**31), st.floats(0.05, 0.95), st.sampled_from([parted, timed, finely, banded, monthly]))
+    @settings(max_examples=60, deadline=None)
     def test_under_any_mask(self, seed: int, share: float, make: type) -> None:
         """Of any observed parts of one date there is a date."""
         frame = make()
@@ -313,6 +334,24 @@ class TestKept:
         assert kept_apart(schema, draws) == 0
         out = draws[..., 0] > draws[..., 1] + schema.orders[0].shift
         assert not out[:, :150].any() and out[:, 150:].mean() < 0.3  # a month that is observed holds it
+
+    def test_dates_in_order_stay_in_the_years_that_are_known(self) -> None:
+        rng, day = np.random.default_rng(0), days()
+        left = day + pd.to_timedelta(rng.integers(0, 60, 300), "D")
+        frame = pd.DataFrame({"a": day.dt.strftime("%Y-%m-%d"), "b": left.dt.strftime("%Y-%m-%d")})
+        frame["ay"], frame["bm"] = day.dt.year, left.dt.month
+        schema = schema_of(frame)
+        assert [(one.low, one.high) for one in schema.orders] == [("a", "b")]  # and not of a year and a month
+        true = codes_in(frame, schema)
+        missing = np.zeros(true.shape, bool)
+        missing[:150, 0] = True  # of a year
+        missing[150:, :3] = True  # before a month
+        draws = np.repeat(true[None], 3, 0)
+        draws[..., 0] += np.where(missing[:, 0], rng.integers(-30, 90, draws.shape[:2]), 0)
+        draws[..., 1] += np.where(missing[:, 1], rng.integers(-30, 90, draws.shape[:2]), 0)
+        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
+        assert kept_apart(schema, draws) == 0
+        assert (draws[..., 0] <= draws[..., 1] + schema.orders[0].shift).all()
 
 
 def test_fills_and_samples_of_a_run_keep_to_them(tmp_path: Path) -> None:

@@ -202,8 +202,12 @@ def _with_parts(column: Moment, values: Floats, levels: Sequence[Levels], *, gue
     low, high, known = np.full(values.shape, -np.inf), np.full(values.shape, np.inf), np.ones(values.shape, bool)
     for one in bands:
         least, most, told = one.ends()
-        low, high, known = np.maximum(low, least), np.minimum(high, most), known & told
-    found = moved(column, values, wanted, (low, high), guessed=guessed)
+        low, high, known = (
+            np.maximum(low, least),
+            np.minimum(high, most - WITHIN),
+            known & told,
+        )  # where the next begins
+    found = column.held(moved(column, values, wanted, (low, high), guessed=guessed))
     held, able = _within(column, found, _Between(found, found, np.zeros_like(found)), guessed=guessed)
     holds = [one.holds(held) for one in wanted] + [one.holds(held) for one in bands]
     return held, able & known & np.logical_and.reduce(holds)

@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.calendar import HOUR, IN_FOUR_YEARS, MOST, PARTS, SECONDS, Count, Part, part_of, whole
+from vgi_cli.columns.calendar import HOUR, IN_FOUR_YEARS, MOST, NOTHING, PARTS, SECONDS, Count, Part, part_of, whole
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.lattice import off_gaps
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.periods import first_days
 from vgi_cli.columns.relations import Relation
 
 FIRST_LOOK = 200
@@ -28,6 +29,8 @@ WEEKDAYS: tuple[tuple[float | None, ...], ...] = (
     (None, 2, 3, 4, 5, 6, 7, 1),
 )
 """Numbers of weekdays from Monday on beside 1 to 7: from Monday, 0, and from Sunday, 0 or 1."""
+LONG = ("year", "quarter", "month")
+"""Parts that say in which interval a date lies, with its year."""
 COMPLETED: tuple[tuple[set[str], tuple[str, ...]], ...] = (
     ({"day", "weekday", "yearday"}, ()),
     ({"week"}, ("weekday",)),
@@ -117,6 +120,30 @@ def moved(
     return found
 
 
+def room_of(column: ModelledColumn, parts: Sequence[Wanted]) -> tuple[Floats, Floats]:
+    """From where to where [N] the parts of dates that are known let them move: within the year, or the quarter or the
+    month of it, where no more is known; else nowhere, where some part is."""
+    of, rows = counted(column), np.stack([one.rows for one in parts])
+    free = ~rows.any(0)
+    low, high = np.where(free, -np.inf, np.inf), np.where(free, np.inf, -np.inf)
+    number = {one.relation.part: one for one in parts if one.relation.part in LONG and not one.relation.codes}
+    others = np.logical_or.reduce([one.rows for one in parts if one not in number.values()], initial=False)
+    year = number.get("year")
+    if of is None or year is None or of[0] not in ("D", "s"):
+        return low, high
+    (count, begin), size = of, SECONDS if of[0] == "s" else 1
+    some = np.flatnonzero(year.rows & ~others & (year.cells >= 1) & (year.cells < 9999))
+    first, length = 12 * (year.cells[some].astype(np.int64) - 1970), np.full(len(some), 12)
+    for part, months in (("quarter", 3), ("month", 1)):
+        if part in number:
+            known, which = number[part].rows[some], number[part].cells[some].astype(np.int64) - 1
+            first = np.where(known, first - first % 12 + months * which, first)
+            length = np.where(known, months, length)
+    low[some] = first_days(first, "M") * size - begin
+    high[some] = first_days(first + length, "M") * size - begin - (1 if count == "D" else NOTHING)
+    return low, high
+
+
 class _Drawn(NamedTuple):
     """Moments [m, n] of a column as they were drawn, and within which ends [m, n] they have to lie."""
 
@@ -141,7 +168,7 @@ class _Drawn(NamedTuple):
             days, done = self._days(days, count, begin, dated)
         if hours:
             keys = [(one.said(np.arange(0.0, SECONDS, HOUR) - one.begin), cells) for one, cells in hours]
-            hour, known = _nearest(np.arange(24), (rest // HOUR).astype(np.int64), keys)
+            hour, known = _nearest(np.arange(24), (rest // HOUR).astype(np.int64), keys, (0, 23), np.ones(24, bool))
             rest, done = rest % HOUR + HOUR * hour, done & known
         low, high = self.ends
         stays = np.logical_and.reduce([one.said(self.values) == cells for one, cells in own])
@@ -160,22 +187,22 @@ class _Drawn(NamedTuple):
         more = next(names for finest, names in COMPLETED if parts & finest)
         stay = [(_named(at, count, name), _named(np.asarray(days * size, np.float64), count, name)) for name in more]
         first, last = (np.clip(end + begin, at[0], at[-1]) // size for end in self.ends)
-        near = np.clip(days, first, last).astype(np.int64)
+        near, ends = np.clip(days, first, last).astype(np.int64), (first, last)
         may = self._within(at - begin, size)
-        often = may & (off_gaps(at - begin, self.column.number.gaps) == at - begin)
+        often = may
         if size == 1:  # no time of the day is to be added
-            often &= self.column.held(at - begin) == at - begin
+            codes = at - begin
+            often = may & (off_gaps(codes, self.column.number.gaps) == codes) & (self.column.held(codes) == codes)
         found, done = near, np.zeros(near.shape, bool)
         for wanted, usable in (([*keys, *stay], often), (keys, often), (keys, may)):
-            other, able = _nearest(table, near, wanted, usable)
-            able &= (other >= first) & (other <= last)
+            other, able = _nearest(table, near, wanted, ends, usable)
             found, done = np.where(done, found, other), done | able
         return found, done
 
     def _table(self, days: Ints, count: Count, begin: float, own: Sequence[tuple[Relation, Floats]]) -> Ints:
         """All days (or months, or quarters) around those that were drawn, and the years that are known."""
         of, size = IN_FOUR_YEARS[count], SECONDS if count == "s" else 1
-        years = [cells for relation, cells in own if relation.part == "year" and not relation.codes]
+        years = [cells for relation, cells in own if relation.part == "year"]
         known = np.concatenate([days.ravel(), *(np.rint((one.ravel() - 1970) * of / 4) for one in years)])
         low, high = ((end + begin) // size for end in self.column.clock.limits(False))
         least, most = (int(np.clip(end, low, high)) for end in (known.min() - 2 * of, known.max() + 2 * of))
@@ -195,11 +222,16 @@ def _named(counts: Floats, count: Count, name: str) -> Floats:
 
 
 def _nearest(
-    table: Ints, near: Ints, keys: Sequence[tuple[Floats, Floats]], usable: Bools | None = None
+    table: Ints,
+    near: Ints,
+    keys: Sequence[tuple[Floats, Floats]],
+    ends: tuple[Floats | int, Floats | int],
+    usable: Bools,
 ) -> tuple[Ints, Bools]:
-    """Of consecutive numbers `table` [T] the nearest ones to `near` [..] whose keys [T] are those [..] beside them, and
-    where there are such."""
-    may = np.ones(len(table), bool) if usable is None else usable.copy()
+    """Of consecutive numbers `table` [T], those among them that are `usable` [T], the nearest ones to `near` [..] whose
+    keys [T] are those [..] beside them, from one end [..] to the other, between which `near` is; and where there are
+    such."""
+    may = usable.copy()
     own, wanted, known = np.zeros(len(table), np.int64), np.zeros(near.shape, np.int64), np.ones(near.shape, bool)
     for key, cells in keys:
         distinct = np.unique(key[~np.isnan(key)])
@@ -217,7 +249,8 @@ def _nearest(
     at = np.searchsorted(held, wanted * count + target)
     best, apart = np.zeros(near.shape, np.int64), np.full(near.shape, count + 1)
     for each in (held[np.maximum(at - 1, 0)], held[np.minimum(at, len(held) - 1)]):
-        away = np.where(each // count == wanted, np.abs(each % count - target), count + 1)
+        there = (each // count == wanted) & (table[each % count] >= ends[0]) & (table[each % count] <= ends[1])
+        away = np.where(there, np.abs(each % count - target), count + 1)
         best, apart = np.where(away < apart, each % count, best), np.minimum(away, apart)
     return table[best], known & (apart <= count)
 

@@ -18,6 +18,7 @@ from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.computing import WITHIN, Levels, RelationCells, clipped, solve, width_of, within_levels
+from vgi_cli.encoding.dates import Wanted, room_of
 from vgi_cli.encoding.orders import keep_orders
 from vgi_cli.encoding.redrawing import FilledRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
@@ -108,15 +109,14 @@ def _in_line(filled: FilledRows, schema: Schema, but: Collection[str]) -> Apart:
 def _rooms(
     observed: Floats, missing: Bools, schema: Schema, bands: Sequence[Relation], *, seen: bool = True
 ) -> dict[str, tuple[Floats, Floats]]:
-    """By columns of numbers in bands, from where to where [N] the observed levels leave it to them; none to dates of
-    which a part is observed. `seen`: the outermost bands are as wide as what was seen, else without end."""
+    """By columns of numbers in bands, from where to where [N] the observed levels leave it to them, and dates with
+    observed parts. `seen`: the outermost bands are as wide as what was seen, else without end."""
     rooms: dict[str, tuple[Floats, Floats]] = {}
+    parts: dict[str, list[Wanted]] = {}
     for one in bands:
         first, second = (schema.modelled.index(name) for name in one.names)
-        if one.how == "part":
-            free = missing[:, first]
-            low, high = rooms.get(one.names[1], (np.full(len(missing), -np.inf), np.full(len(missing), np.inf)))
-            rooms[one.names[1]] = np.where(free, low, np.inf), np.where(free, high, -np.inf)
+        if one.part is not None:
+            parts.setdefault(one.names[1], []).append(Wanted(one, observed[:, first], ~missing[:, first]))
             continue
         columns = schema.encoded[first], schema.encoded[second]
         cells = RelationCells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
@@ -128,6 +128,10 @@ def _rooms(
         before = rooms.get(one.names[1], (np.full(len(missing), -np.inf), np.full(len(missing), np.inf)))
         ends = np.where(known, low, -np.inf), np.where(known, high, np.inf)
         rooms[one.names[1]] = np.maximum(before[0], ends[0]), np.minimum(before[1], ends[1])
+    for name, wanted in parts.items():
+        own = room_of(schema.encoded[schema.modelled.index(name)], wanted)
+        other = rooms.get(name, own)
+        rooms[name] = np.maximum(other[0], own[0]), np.minimum(other[1], own[1])
     return rooms
 
 

@@ -45,12 +45,12 @@ TAIL = 0.4
 
 def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) -> tuple[Order, ...]:
     """The orders of the columns of numbers, and of moments of one kind, but for those that follow from two others.
-    Columns of one relation, and parts of one date, are left to that."""
+    Columns of one relation, and parts of dates, are left to that."""
     columns = [column for column in schema.encoded if as_number(column) is not None]
     cells = [_Cells.of(codes_of(table, column)) for column in columns]
     together = [{a, b} for one in relations for a, b in itertools.combinations(one.names, 2)]
-    parts = [one.names for one in relations if one.part is not None]
-    together += [{a, b} for (a, date), (b, other) in itertools.combinations(parts, 2) if date == other]
+    parts = [one.names[0] for one in relations if one.part is not None]
+    together += [{a, b} for a, b in itertools.combinations(parts, 2)]
     choice = 2 * np.log(max(len(columns), 1))
     found: dict[tuple[str, str], Order] = {}
     for (i, low), (j, high) in itertools.permutations(enumerate(columns), 2):
@@ -172,6 +172,9 @@ def keep_orders(
     places = [schema.modelled.index(name) for name in names]
     values = np.where(missing[:, places], draws[:, :, places], observed[:, places])
     fixed = ~missing[:, places] | np.array([name in settled for name in names], bool)
+    for i, name in enumerate(names):
+        if name in rooms:  # what may move nowhere is there before the others
+            fixed[:, i] |= rooms[name][0] == np.inf
     with_ties = [one for one in schema.orders if one.ties is not None and {one.low, one.high} <= set(names)]
     cells = _Filled(schema, names, values, draws, observed, missing)
     for k in np.isfinite(most).sum(0).argsort(kind="stable").tolist():
