@@ -13,7 +13,7 @@ import pyarrow as pa
 from vgi_cli.columns.base import ConstantColumn, ModelledColumn
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Constant, Number
-from vgi_cli.columns.numerals import Bools, Floats, Ints, Places
+from vgi_cli.columns.numerals import EXACT, Bools, Floats, Ints, Places
 from vgi_cli.columns.schema import Schema
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.table import CsvTable
@@ -72,6 +72,18 @@ class Holes:
             return texts
         return [self.spelled.get(int(code), text) for code, text in zip(codes.tolist(), texts, strict=True)]
 
+    @property
+    def _digits(self) -> bool:
+        """Whether the column holds numbers of digits alone, with the table's decimal mark."""
+        return isinstance(self.column, Number | Constant) and self.column.notation is None
+
+    def among_texts(self, codes: Floats) -> list[str]:
+        """[n] texts of codes [n], for a column that a typed file keeps as the texts of its cells."""
+        if self.copy is not None:
+            return [unquote(self.copy.decode())] * len(codes)
+        texts = self.spell(codes)
+        return [text.replace(".", self.decimal) for text in texts] if self._digits else texts
+
     def filled(self, draw: Floats) -> Holes:
         """The same but for the holes that stay in one draw [N, columns]: those without a value there."""
         if isinstance(self.column, ConstantColumn):
@@ -98,7 +110,7 @@ class Holes:
         if self.copy is not None:
             return [self.copy] * len(self.rows)
         cells = self.spell(self.values(draw))
-        number = isinstance(self.column, Number | Constant) and self.column.notation is None
+        number = self._digits
         if number and self.decimal != ".":
             cells = [cell.replace(".", self.decimal) for cell in cells]
         if number and not self.quoted.any() and self.decimal != delimiter:
@@ -191,7 +203,7 @@ class Style:
     looked  how many of its observed cells were looked at for quotes and blanks: the first LOOKED_AT of them
     needless, bare  how many of these have quotes without need, and how many have none
     written  those of a column whose numbers have more than digits
-    first   the first observed cell as it stands in a CSV text
+    first   the first observed cell as it stands in a CSV text; of Parquet that of a number beyond those of float64
     token   the first hole of the file as it stands; None where there is none
     places  how many decimals its numbers are written with, None where none is written
     levels  of each code of a level the texts that stand for it, and how many cells hold each
@@ -249,6 +261,8 @@ def _look(style: Style, table: Table, csv: CsvText | None, column: ModelledColum
         style.written += table.column(name).texts(seen).tolist()
     if csv is None:
         style.bare += len(seen)
+        if isinstance(column, Constant) and abs(column.low) >= EXACT and style.first is None and len(seen):
+            style.first = table.some_text(name, seen[:1])[0].encode()
     elif len(seen):
         if style.first is None:
             style.first = _raw(csv, int(seen[0]), place)
@@ -279,10 +293,9 @@ def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style]) -> lis
             continue
         place = table.place(column.name)
         rows = np.flatnonzero(table.missing(column.name))
-        blanks, copy = [b"NA"] * len(rows), None
+        blanks, copy = [b"NA"] * len(rows), style.first if isinstance(column, Constant) else None
         if csv is not None:
             blanks = _blanks(csv, place, rows, ~table.blank(column.name)[rows], style.token)
-            copy = style.first if isinstance(column, Constant) else None
         quoted = np.full(len(rows), bool(style.quoted))
         if style.quoted is None and csv is not None:
             quoted = _in_quotes(csv, place, rows)

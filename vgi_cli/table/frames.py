@@ -9,8 +9,9 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.numerals import EXACT, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
@@ -19,8 +20,8 @@ from vgi_cli.table.draws import HeldDraws
 from vgi_cli.table.fills import find_holes, find_styles
 from vgi_cli.table.inputs import Origin
 from vgi_cli.table.pandas_notes import row_index
+from vgi_cli.table.parquet.from_text import arrow_schema, as_arrow
 from vgi_cli.table.parquet.table import ParquetTable
-from vgi_cli.table.parquet.types import arrow_schema, as_arrow
 from vgi_cli.table.parquet.write import blank_arrow, parquet_bytes
 from vgi_cli.table.source import Whole
 from vgi_cli.table.writer import Content, Say, files_arrow, long_arrow
@@ -79,7 +80,7 @@ def from_frame(frame: Frame) -> ParquetTable:
     index = row_index(arrow.schema, "the table in memory")
     try:
         digest = hashlib.sha256(parquet_bytes(arrow.replace_schema_metadata(None))).hexdigest()
-    except pa.ArrowNotImplementedError as error:  # types that Parquet does not have
+    except _NOT_IN_PARQUET as error:
         name = next((name for name in arrow.column_names if not _storable(arrow.select([name]))), "")
         what = f"the table in memory cannot be read: column '{name}': {error}"
         raise InputError(what, "drop the column or cast it (categories of intervals: `.astype(str)`)") from None
@@ -88,6 +89,8 @@ def from_frame(frame: Frame) -> ParquetTable:
     return table
 
 
+_NOT_IN_PARQUET = (pa.ArrowException, OSError)
+"""What Arrow raises for types that Parquet does not have."""
 _UNREADABLE = (pa.ArrowException, ValueError, TypeError, OverflowError)
 """What Arrow raises for columns of pandas that it does not read."""
 
@@ -137,9 +140,43 @@ def _storable(arrow: pa.Table) -> bool:
     """Whether Parquet has the types of a table."""
     try:
         parquet_bytes(arrow.replace_schema_metadata(None))
-    except pa.ArrowNotImplementedError:
+    except _NOT_IN_PARQUET:
         return False
     return True
+
+
+def in_pandas(arrow: pa.Table) -> Frame:
+    """An Arrow table as a pandas DataFrame. Whole numbers beside holes become floats, as pandas has it, but where these
+    do not hold them: Int64 or UInt64. InputError that names the first column that pandas cannot hold."""
+    try:
+        frame = arrow.to_pandas()
+    except _UNREADABLE:
+        for name in arrow.column_names:
+            try:
+                arrow.select([name]).replace_schema_metadata(None).to_pandas()
+            except _UNREADABLE as reason:
+                raise InputError(
+                    f"column '{name}' ({arrow.schema.field(name).type}) cannot be put into pandas: {reason.args[0]}",
+                    "give an Arrow table, and Arrow tables come back; or write files, with `out`",
+                ) from None
+        raise
+    for place, name in enumerate(map(str, frame.columns)):
+        if frame.dtypes.iloc[place] == np.float64 and (at := arrow.schema.get_field_index(name)) >= 0:
+            column = arrow.column(at)
+            if not pa.types.is_integer(column.type):
+                continue
+            ends = pc.min_max(column).as_py()
+            if max(-(ends["min"] or 0), ends["max"] or 0) > EXACT:
+                frame.isetitem(place, _nullable(column).set_axis(frame.index))
+    return frame
+
+
+def _nullable(column: pa.ChunkedArray) -> Any:
+    """A column of integers as a pandas Series of whole numbers that may be missing."""
+    import pandas as pd
+
+    kind = pd.UInt64Dtype() if column.type == pa.uint64() else pd.Int64Dtype()
+    return pd.Series(kind.__from_arrow__(column))
 
 
 def to_frames(
@@ -157,21 +194,23 @@ def to_frames(
     content = Content(Whole(table), schema, find_styles([table], schema), HeldDraws(np.asarray(draws, np.float64)))
     if long:
         one = long_arrow(content, original, say)
-        return one if arrow else _indexed(one.to_pandas(), [name for name in table.names if name in table.index])
+        return one if arrow else _indexed(in_pandas(one), [name for name in table.names if name in table.index])
     filled = files_arrow(content, say)
-    return filled if arrow else [one.to_pandas() for one in filled]
+    return filled if arrow else [in_pandas(one) for one in filled]
 
 
 def content_frame(content: Content, *, say: Say) -> Frame:
     """What would be written of the first draw, as a pandas DataFrame; `say` as in `to_frames`."""
-    return files_arrow(content, say)[0].to_pandas()
+    return in_pandas(files_arrow(content, say)[0])
 
 
 def blank_frame(table: Table, schema: Schema, arrow: bool) -> Frame:
     """A table as it is, with nothing in the holes of the columns that a model fills, hidden cells included: an Arrow
     table, else a pandas DataFrame."""
-    blank = blank_arrow(as_arrow(table, arrow_schema(table)), find_holes(table, schema, find_styles([table], schema)))
-    return blank if arrow else blank.to_pandas()
+    blank = blank_arrow(
+        as_arrow(table, arrow_schema(table, schema)), find_holes(table, schema, find_styles([table], schema))
+    )
+    return blank if arrow else in_pandas(blank)
 
 
 def columns_frame(columns: Mapping[str, Sequence[Any]], arrow: bool) -> Frame:

@@ -15,7 +15,7 @@ from vgi_cli.columns.numerals import Bools, SingleDecimals, at_decimals
 from vgi_cli.errors import InputError, InvalidCells, InvalidInput, InvalidParameter
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import check_names
-from vgi_cli.table.frames import ArrowStream, Frame, arrow_of_pandas, exported, from_frame, is_frame
+from vgi_cli.table.frames import ArrowStream, Frame, arrow_of_pandas, exported, from_frame, in_pandas, is_frame
 
 OUTPUTS = ("default", "pandas", "polars")
 """What `set_output` takes."""
@@ -180,7 +180,7 @@ def as_library(frame: Frame, library: str, names: Sequence[str] | None, index: A
     elif not isinstance(frame, pa.Table):
         frame = pa.table(frame)
     if library == "pandas":
-        made = frame.to_pandas()
+        made = in_pandas(frame)
         return made if index is None else made.set_axis(index)
     try:
         import polars
@@ -281,7 +281,7 @@ def _from_pandas(frame: Frame) -> tuple[Frame, pa.Table, bool]:
 
 def _filled_pandas(source: Frame, filled: pa.Table, fills: dict[int, Bools], same: set[int]) -> Frame:
     """`same`: columns whose type holds the fills."""
-    out, read = source.copy(), filled.select(list(fills)).to_pandas()
+    out, read = source.copy(), in_pandas(filled.select(list(fills)))
     for number, j in enumerate(fills):
         column = read.iloc[:, number].set_axis(source.index)
         out.isetitem(j, column.astype(source.dtypes.iloc[j]) if j in same else column)

@@ -30,7 +30,8 @@ from vgi_cli.table.outputs import (
     refuse_existing,
     write_whole,
 )
-from vgi_cli.table.parquet.types import Extent, arrow_schema, as_arrow, filled_types
+from vgi_cli.table.parquet.from_text import Types, arrow_schema, as_arrow
+from vgi_cli.table.parquet.types import Extent, filled_types
 from vgi_cli.table.parquet.write import (
     Drain,
     RowsInTurn,
@@ -255,7 +256,7 @@ def blanked(table: Table, schema: Schema) -> Iterator[bytes]:
     fills, hidden cells included; every other cell is as it was."""
     holes = find_holes(table, schema, find_styles([table], schema))
     if table.origin.format == "parquet":
-        arrow = blank_arrow(as_arrow(table, arrow_schema(table)), holes)
+        arrow = blank_arrow(as_arrow(table, arrow_schema(table, schema)), holes)
         yield from parquet_pieces([arrow], arrow.schema)
     else:
         yield Template(csv_of(table), holes).blank()
@@ -286,9 +287,10 @@ def long_arrow(content: Content, original: bool, say: Say) -> pa.Table:
 def _types(content: Content, say: Say) -> tuple[pa.Schema, pa.Schema]:
     """The types of the table, and those that hold the fills of all draws; `say` is told which differ, and why. Of a
     shard the first are those of the whole table, and the second hold its own fills."""
-    types = None
+    seen = Types(content.schema)
     for block in (content.whole or content.source).blocks():
-        types = arrow_schema(block.table, types)
+        seen.see(block.table)
+    types = seen.found()
     extents: dict[str, Extent] = {}
     if content.whole is not None:
         _see_observed(extents, content.blocks(content.whole), types)

@@ -22,7 +22,7 @@ from vgi_cli.table.inputs import Origin
 from vgi_cli.table.join import check_parquet
 from vgi_cli.table.pandas_notes import told_to_pandas
 from vgi_cli.table.parquet.table import ParquetTable, is_number
-from vgi_cli.table.parquet.types import Extent, as_arrow, fitted_type, wide_enough
+from vgi_cli.table.parquet.types import Extent, fitted_type, wide_enough
 from vgi_cli.table.parquet.write import fill_arrow, in_types
 
 LABEL = "the batch"
@@ -103,7 +103,7 @@ def filled_batch(table: ParquetTable, schema: Schema, draws: Floats, several: bo
     holes = find_holes(table, schema, styles)
     types = steady_schema(table.arrow.schema, schema, several)
     own = types.remove(len(types) - 1) if several else types
-    arrow = in_types(as_arrow(table, table.arrow.schema), own)
+    arrow = in_types(table.arrow, own)
     parts = []
     for number, draw in enumerate(draws):
         _require_room(holes, draw, own)

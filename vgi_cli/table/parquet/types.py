@@ -1,5 +1,5 @@
-"""Tables as Arrow, and the types of their filled columns: those of the input; wider ones, with a line that says so,
-where a fill does not fit in."""
+"""The Arrow types of filled columns: those of the input; wider ones, with a line that says so, where a fill does not
+fit in."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from decimal import Context, Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from vgi_cli.columns.base import ConstantColumn, ModelledColumn
 from vgi_cli.columns.boolean import Boolean
@@ -17,56 +18,16 @@ from vgi_cli.columns.levelled import Levelled, key_of, number_of
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.errors import InputError
-from vgi_cli.table.base import Table
 from vgi_cli.table.fills import Holes, in_precision
 from vgi_cli.table.pandas_notes import told_to_pandas
-from vgi_cli.table.parquet.table import ParquetTable, is_number, is_text, tick_of, type_called, what_of
+from vgi_cli.table.parquet.table import is_number, is_text, tick_of, type_called, what_of
 
-_WIDER = (pa.null(), pa.int64(), pa.float64(), pa.string())
-"""Each type can hold what those before it hold."""
 FLOATING = (pa.float16(), pa.float32(), pa.float64())
 FRACTION = 17
 """Digits after the point of a decimal that stands in for whole numbers beyond those of float64."""
 _SMALL = 127
 """Texts that a dictionary with places of one byte has room for."""
 _CONTEXT = Context(prec=400)
-
-
-def arrow_schema(table: Table, wide: pa.Schema | None = None) -> pa.Schema:
-    """The types of a table as Arrow: the file's own where it was Parquet; else numbers where every observed cell is one
-    (int64 where all are whole), else text, at least as wide as `wide`, that of other rows of the same table."""
-    if isinstance(table, ParquetTable):
-        return table.arrow.schema
-    types = [_read_type(table, name) for name in table.names]
-    if wide is not None:
-        types = [max(kind, given, key=_WIDER.index) for kind, given in zip(types, wide.types, strict=True)]
-    return pa.schema(list(zip(table.names, types, strict=True)))
-
-
-def as_arrow(table: Table, schema: pa.Schema) -> pa.Table:
-    """A table as Arrow in the types of `arrow_schema`."""
-    if isinstance(table, ParquetTable):
-        return table.arrow
-    return pa.table([_read_column(table, field.name, field.type) for field in schema], schema=schema)
-
-
-def _read_type(table: Table, name: str) -> pa.DataType:
-    missing, numbers = table.missing(name), table.numbers(name)
-    if missing.all():
-        return pa.null()
-    values = numbers.values[~missing]
-    if not numbers.number[~missing].all() or np.isinf(values).any():
-        return pa.string()
-    whole = (values == np.rint(values)).all() and np.abs(values).max() < EXACT
-    return pa.int64() if whole else pa.float64()
-
-
-def _read_column(table: Table, name: str, kind: pa.DataType) -> pa.Array:
-    if kind == pa.null():
-        return pa.nulls(table.N)
-    if kind == pa.string():
-        return pa.array(table.text(name), pa.string())
-    return pa.array(table.numeric(name), pa.float64(), mask=table.missing(name)).cast(kind)
 
 
 def fitted_type(column: ModelledColumn | ConstantColumn) -> pa.DataType:
@@ -110,7 +71,7 @@ class Extent:
         self.fitted, self.empty = fitted_type(column), True
         self.low, self.high = np.inf, -np.inf
         self.broken: float | None = None
-        self.largest = 0.0
+        self.largest = 0
         self.few = False
         self.texts: set[str] = set()
         self.text: str | None = None
@@ -119,8 +80,8 @@ class Extent:
         """Look at some rows of the column, as they are; to be told of all of them before their fills."""
         self.empty &= len(hole.rows) == len(observed)
         if observed.type in (pa.int64(), pa.uint64()):
-            numbers = observed.drop_null().cast(pa.float64(), safe=False).to_numpy()
-            self.largest = max(self.largest, float(np.abs(numbers).max(initial=0.0)))
+            ends = pc.min_max(observed).as_py()
+            self.largest = max(self.largest, -(ends["min"] or 0), ends["max"] or 0)
         if pa.types.is_dictionary(observed.type) and observed.type.index_type.bit_width < 32:
             self.few = True
             self.texts.update(map(str, observed.cast(observed.type.value_type).unique().drop_null().to_pylist()))
@@ -203,9 +164,11 @@ def cells(hole: Holes, values: Floats, kind: pa.DataType) -> pa.Array:
         held = in_precision(hole.column, numbers, np.dtype(kind.to_pandas_dtype()))
         return pa.array(held, pa.float64()).cast(kind, safe=False)
     if pa.types.is_integer(kind):
+        if isinstance(hole.column, Constant) and abs(hole.column.low) >= EXACT and hole.copy is not None:
+            return pa.array([int(hole.copy)] * len(numbers), kind)
         limits = np.iinfo(kind.to_pandas_dtype())
         return pa.array([min(int(v), limits.max) for v in numbers.tolist()], kind)
-    return pa.array(hole.spell(values), kind)
+    return pa.array(hole.among_texts(values), kind)
 
 
 def wide_enough(given: pa.DataType, fills: Extent) -> tuple[pa.DataType | None, str]:
