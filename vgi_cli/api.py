@@ -28,6 +28,7 @@ from vgi_cli.commands.requests import (
 )
 from vgi_cli.errors import UsageError, VgiWarning
 from vgi_cli.fitting.fitted import load_run
+from vgi_cli.machine.device import kept_threads
 from vgi_cli.models.base import Model
 from vgi_cli.pooling.estimates import from_arrays, from_results
 from vgi_cli.pooling.pooled import Pooled
@@ -118,6 +119,7 @@ class Run:
 
 
 @shown_by_help(FitOptions)
+@kept_threads()
 def fit(data: Data | None = None, **options: Unpack[FitOptions]) -> Run:
     """Fit a model on a table with holes and return its run.
 
@@ -135,6 +137,7 @@ def fit(data: Data | None = None, **options: Unpack[FitOptions]) -> Run:
 
 
 @shown_by_help(CheckOptions)
+@kept_threads()
 def check(data: Data, **options: Unpack[CheckOptions]) -> dict[str, Any]:
     """What a table is, before it is fitted: the object of `vgi check --json`, as vgi_cli/schemas/check.json says."""
     request = _request(CheckRequest, CheckOptions, "check", data, options, json=True)
@@ -142,6 +145,7 @@ def check(data: Data, **options: Unpack[CheckOptions]) -> dict[str, Any]:
 
 
 @shown_by_help(FinetuneOptions)
+@kept_threads()
 def finetune(checkpoint: str | Path | Run, data: Data, **options: Unpack[FinetuneOptions]) -> Run:
     """Adapt the conditionals of a run to new rows, the model unchanged, and return the new run (see `vgi finetune`)."""
     request = _request(FinetuneRequest, FinetuneOptions, "finetune", data, options, checkpoint=checkpoint)
@@ -149,6 +153,7 @@ def finetune(checkpoint: str | Path | Run, data: Data, **options: Unpack[Finetun
 
 
 @shown_by_help(ImputeOptions)
+@kept_threads()
 def impute(checkpoint: str | Path | Run, data: Data | None = None, **options: Unpack[ImputeOptions]) -> Any:
     """Fill the holes of a table (default: the one that was fitted) with draws from the model.
 
@@ -192,6 +197,7 @@ def impute_batches(
 
 
 @shown_by_help(EvaluateOptions)
+@kept_threads()
 def evaluate(checkpoint: str | Path | Run, data: Data, **options: Unpack[EvaluateOptions]) -> dict[str, Any]:
     """The report of `vgi evaluate` as a dictionary; its files are written only where `out` names a folder.
 
@@ -279,6 +285,7 @@ def _warn(lines: Iterable[str]) -> None:
 
 
 @shown_by_help(SampleOptions)
+@kept_threads()
 def sample(checkpoint: str | Path | Run, **options: Unpack[SampleOptions]) -> Any:
     """Rows drawn from the model of a run, as a pandas DataFrame in the columns and types of the table that was fitted.
 
@@ -295,6 +302,7 @@ def sample(checkpoint: str | Path | Run, **options: Unpack[SampleOptions]) -> An
 
 
 @shown_by_help(ReportOptions)
+@kept_threads()
 def report(run: str | Path | Run | Sequence[str | Path | Run], **options: Unpack[ReportOptions]) -> dict[str, Any]:
     """Look at one or more fits and judge them: the object of `vgi report --json`, as vgi_cli/schemas/report.json says.
     With `out`, an HTML file, the page is written too.
@@ -314,6 +322,7 @@ def report(run: str | Path | Run | Sequence[str | Path | Run], **options: Unpack
 
 
 @shown_by_help(HideOptions)
+@kept_threads()
 def hide(data: Data, **options: Unpack[HideOptions]) -> Any:
     """Hide observed cells of a table by a known mechanism, to see how well they are filled.
 
@@ -331,6 +340,7 @@ def hide(data: Data, **options: Unpack[HideOptions]) -> Any:
 
 
 @shown_by_help(ScoreOptions)
+@kept_threads()
 def score(checkpoint: str | Path | Run, data: Data, **options: Unpack[ScoreOptions]) -> Any:
     """log p(observed cells) of each row of a table: the lowest rows are the least expected.
 

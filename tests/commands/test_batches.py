@@ -8,6 +8,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 import vgi_cli
 from tests.cli.test_shard import FLOW, MIXTURE
 from vgi_cli.cli.app import main
+from vgi_cli.columns.schema import Schema
 from vgi_cli.commands import batches
-from vgi_cli.commands.batches import BatchImputer
+from vgi_cli.commands.batches import BatchImputer, _keys_in
 from vgi_cli.errors import InputError, RunError, UsageError
 from vgi_cli.fitting.fitted import load_run
 from vgi_cli.reporting import Silent
+from vgi_cli.table.parquet.batches import batch_table
 
 ROOT = Path(__file__).parents[2]
 N = 47
@@ -205,6 +209,16 @@ def test_what_cannot_be_is_refused(folder: Path) -> None:
         vgi_cli.impute_batches("nowhere")
 
 
+def test_a_key_that_comes_twice_is_found_in_a_large_batch() -> None:
+    """In time that grows with the rows, not with their square."""
+    rows = 200_000
+    data = pa.table({"u": np.zeros(rows), "row": [*range(rows - 1), rows - 2]})
+    began = time.monotonic()
+    with pytest.raises(InputError, match=rf"in the key 'row' a value comes twice \({rows - 2}\)"):
+        _keys_in(batch_table(data, Schema(()), ()), "row")
+    assert time.monotonic() - began < 20
+
+
 def test_another_run_in_the_place_of_the_first_is_refused(folder: Path) -> None:
     shutil.copytree("mixture", "copy")
     fill = vgi_cli.impute_batches("copy", key="row")
@@ -310,3 +324,15 @@ def test_an_engine_with_two_workers_equals_vgi_impute(folder: Path, engine: str,
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     found, expected = pq.read_table(out), pq.read_table(whole.replace(".parquet", ".1.parquet"))
     assert same(found.select(expected.column_names), expected)
+
+
+def test_torch_keeps_its_threads(folder: Path) -> None:
+    before = torch.get_num_threads()
+    fill = vgi_cli.impute_batches("mixture", key="row", threads=2)
+    try:
+        torch.set_num_threads(3)
+        for _ in range(2):
+            fill(table())
+            assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 
 import vgi_cli
 from vgi_cli.errors import InputError, RunError, UsageError
@@ -342,3 +343,29 @@ def test_a_column_of_a_type_that_cannot_be_stored_is_named(tmp_path: Path, frame
     with pytest.raises(InputError, match="column 'cut': Unsupported cast") as refused:
         vgi_cli.fit(frame, out=tmp_path / "run")
     assert "`.astype(str)`" in str(refused.value.hint)
+
+
+def test_torch_keeps_its_threads(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """They are set for the time of a call alone, whatever becomes of it."""
+    said: dict[str, Any] = {"model": "mixture", "set": {"model.components": 1, "bootstrap": "none"}, "threads": 1}
+    before = torch.get_num_threads()
+    calls: list[Callable[[vgi_cli.Run], Any]] = [
+        lambda run: run.impute(m=1, threads=1),
+        lambda run: run.score(frame),
+        lambda run: run.sample(n=2),
+        lambda run: run.evaluate(frame),
+        lambda run: run.report(rows=20),
+        lambda run: vgi_cli.check(frame),
+        lambda run: vgi_cli.hide(frame),
+    ]
+    try:
+        torch.set_num_threads(3)
+        run = vgi_cli.fit(frame, out=tmp_path / "run", **said)
+        for call in calls:
+            call(run)
+            assert torch.get_num_threads() == 3
+        with pytest.raises(InputError):
+            run.score(frame.drop(columns="a"))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

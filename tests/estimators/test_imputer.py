@@ -6,6 +6,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 
 import vgi_cli
 from vgi_cli.errors import InvalidCells, InvalidInput, InvalidParameter, NotFitted, UsageError, VgiWarning
@@ -493,3 +495,25 @@ def test_a_mean_of_twenty_draws_is_near_that_of_many() -> None:
         assert np.ptp(fills[-1]) == 0
     away = np.array([fill[0] for fill in fills]) - np.nanmean(table)
     assert np.sqrt(np.mean(away**2)) < 0.5  # independent draws: 10 / sqrt(20) = 2.2
+
+
+def test_torch_keeps_its_threads() -> None:
+    """They are set for the time of a call alone."""
+    X, before = with_holes(rows()), torch.get_num_threads()
+    density = vgi_cli.Density(model="mixture", set=ONE, threads=1)
+    one = imputer()
+    calls: list[Callable[[], Any]] = [
+        lambda: one.fit(X),
+        lambda: one.transform(X),
+        lambda: one.sample(1),
+        lambda: density.fit(X),
+        lambda: density.score(X),
+        lambda: density.sample(2),
+    ]
+    try:
+        for call in calls:
+            torch.set_num_threads(2)
+            call()
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

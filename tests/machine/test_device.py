@@ -69,3 +69,21 @@ def test_threads_that_the_system_does_not_start(monkeypatch: pytest.MonkeyPatch)
         device.set_threads(8)
     assert caught.value.hint == "give a whole number from 1 to 4, the cores that the program may use"
     assert torch.get_num_threads() == before
+
+
+def test_threads_are_put_back() -> None:
+    before = torch.get_num_threads()
+    with device.kept_threads():
+        device.set_threads(before + 1)
+        with device.kept_threads():
+            device.set_threads(before + 2)
+        assert torch.get_num_threads() == before + 1
+        device.set_threads(before + 3)
+    assert torch.get_num_threads() == before
+    with pytest.raises(UsageError, match="unknown device"), device.kept_threads():
+        device.check_device_name(str(device.set_threads(before + 1)))
+    assert torch.get_num_threads() == before
+    with device.kept_threads():  # what others set within is theirs
+        torch.set_num_threads(before + 1)
+    assert torch.get_num_threads() == before + 1
+    torch.set_num_threads(before)

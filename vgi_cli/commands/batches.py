@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,12 +13,13 @@ import numpy as np
 from torch import Tensor
 
 from vgi_cli.commands.requests import ImputeRequest
-from vgi_cli.commands.run_table import table_settings
+from vgi_cli.commands.run_table import compute_on, table_settings
 from vgi_cli.commands.sampling import Sampling, Watch
 from vgi_cli.encoding.encoder import RowKeys
 from vgi_cli.errors import InputError, RunError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import survey
+from vgi_cli.machine.device import kept_threads
 from vgi_cli.machine.work import Work, limit_of
 from vgi_cli.maths.noise import row_keys
 from vgi_cli.registry.plugins import plugged
@@ -85,8 +86,9 @@ class BatchImputer:
                 f"{LABEL}: expected a table or a record batch of Arrow, got {type(batch).__name__}",
                 "pyarrow.Table.from_pandas(frame) makes one of a DataFrame",
             )
-        with _lock, plugged(self.request.plugins):  # a model is not for several threads at once
+        with _lock, kept_threads(), plugged(self.request.plugins):  # a model is not for several threads at once
             fitted, sampling = self._load()
+            compute_on(fitted, self.request)
             if arrow.num_rows == 0:
                 return in_shape_of(steady_schema(arrow.schema, fitted.schema, self._several).empty_table(), batch)
             settings = table_settings(self.request, fitted.recipe.table)
@@ -103,7 +105,7 @@ class BatchImputer:
         """The Arrow schema in which batches of a schema come back: the same for all of them. Types are those of the
         batch, but for columns that get fills which these might not hold: integers of fewer than 64 bits come as int64,
         integers of a column that had fractions in the fit as double, dictionaries with 32-bit indices."""
-        with _lock, plugged(self.request.plugins):
+        with _lock, kept_threads(), plugged(self.request.plugins):
             return steady_schema(types, self._load().fitted.schema, self._several)
 
     @property
@@ -167,7 +169,8 @@ def _keys_in(table: Table, name: str) -> Tensor:
             raise InputError(f"{LABEL}: the key '{name}' is missing in a row", "every row needs a key")
         labels = [f"id {json.dumps([text])} 0" for text in table.raw_text(name)]
     if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
+        counts = Counter(labels)
+        twice = next(label for label in labels if counts[label] > 1)
         raise InputError(
             f"{LABEL}: in the key '{name}' a value comes twice ({twice.split(' ', 1)[1].removesuffix(' 0')})",
             "give every row of the table a key of its own",

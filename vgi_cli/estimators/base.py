@@ -20,6 +20,7 @@ from vgi_cli.commands.requests import FitRequest, make_request
 from vgi_cli.errors import InputError, InvalidInput, InvalidParameter, NotFitted, UsageError, nearest
 from vgi_cli.estimators.spoken import Spoken, in_python
 from vgi_cli.fitting.fitted import FittedTable, load
+from vgi_cli.machine.device import kept_threads
 from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.store import RunInMemory, RunStore
 from vgi_cli.settings.gather import gather
@@ -133,7 +134,7 @@ class Estimator:
     def _fit(self, X: Any) -> None:
         """Fit the rows of X."""
         started = time.monotonic()
-        with as_value_errors(self._defaults()):
+        with kept_threads(), as_value_errors(self._defaults()):
             found = given(X, type(self).__name__)
             request = self._fit_request(found, started)
             self._foresee(request)

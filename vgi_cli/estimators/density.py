@@ -11,6 +11,7 @@ import numpy.typing as npt
 from vgi_cli.columns.numerals import Bools
 from vgi_cli.commands.requests import SampleRequest, ScoreRequest
 from vgi_cli.estimators.base import Estimator, as_value_errors, seed_of
+from vgi_cli.machine.device import kept_threads
 from vgi_cli.settings.options import plain
 from vgi_cli.settings.problems import Setting
 
@@ -62,14 +63,14 @@ class Density(Estimator):
         """
         fitted = self._known("sample")
         seed = {} if random_state is None else {"seed": Setting(seed_of(random_state), "random_state")}
-        with as_value_errors(self._defaults()):
+        with kept_threads(), as_value_errors(self._defaults()):
             asked = SampleRequest(checkpoint=fitted.run, settings={**self._settings(), **seed}, n=plain(n_samples))
             return self._kind.of_rows(asked.frame(self._reporter()))
 
     def _scores(self, method: str, X: Any) -> tuple[Scores, Bools]:
         """[N] scores, and [N] whether a cell of the row is observed."""
         fitted, found = self._known(method), self._later(X)
-        with as_value_errors(self._defaults()):
+        with kept_threads(), as_value_errors(self._defaults()):
             asked = ScoreRequest(
                 checkpoint=fitted.run,
                 settings=self._settings(),

@@ -19,6 +19,7 @@ from vgi_cli.encoding.encoder import RowKeys
 from vgi_cli.errors import InvalidInput, InvalidParameter, VgiWarning, nearest
 from vgi_cli.estimators.base import Estimator, Names, as_value_errors
 from vgi_cli.layout import Layout
+from vgi_cli.machine.device import kept_threads
 from vgi_cli.ranges import MOST_IMPUTATIONS
 from vgi_cli.settings.options import plain
 from vgi_cli.settings.problems import is_whole
@@ -167,7 +168,7 @@ class Imputer(Estimator):
         if point == "mode":
             _require_levels(fitted.layout)
         keys = RowKeys(fitted.schema, by_content=True, counted=point is None)
-        with as_value_errors(self._defaults()):
+        with kept_threads(), as_value_errors(self._defaults()):
             asked = ImputeRequest(
                 checkpoint=fitted.run, settings=self._settings(), table=found.table(), m=m, point=point, started=started
             )

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from vgi_cli.errors import UsageError, nearest
@@ -90,8 +91,31 @@ def set_threads(threads: int, where: str = "--threads") -> None:
             f"{where} {threads}: this system lets the program start {most} threads",
             f"give a whole number from 1 to {cores()}, the cores that the program may use",
         )
+    before = _before.get()
+    if before is not None:
+        before.append(torch.get_num_threads())
     torch.set_num_threads(threads)
     _keep_freed_memory()
+
+
+_before: ContextVar[list[int] | None] = ContextVar("_before", default=None)
+"""The numbers of threads that torch had before each `set_threads` within `kept_threads`."""
+
+
+@contextmanager
+def kept_threads() -> Iterator[None]:
+    """Leave torch the number of threads that it has outside, whatever is set within, as the process may be of a program
+    that calls us. Does not load torch."""
+    numbers: list[int] = []
+    token = _before.set(numbers)
+    try:
+        yield
+    finally:
+        _before.reset(token)
+        if numbers:
+            import torch
+
+            torch.set_num_threads(numbers[0])
 
 
 @contextmanager
