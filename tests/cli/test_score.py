@@ -16,7 +16,10 @@ from scipy.stats import multivariate_normal
 import vgi_cli
 from tests.cli.test_refusals import FA, text
 from tests.program import Vgi, fit_once
+from vgi_cli.commands.evaluate import command as evaluate_command
 from vgi_cli.commands.evaluate import likelihood
+from vgi_cli.commands.evaluate import score as score_command
+from vgi_cli.errors import InputError
 from vgi_cli.evaluation.likelihood.estimate import Budget
 from vgi_cli.machine.work import TimeLimit, TimeUp
 
@@ -133,3 +136,26 @@ def test_there_must_be_a_run_and_a_table(vgi: Vgi, run: Path) -> None:
     assert vgi("score", "run").error == "missing argument 'DATA'"
     assert vgi("score").error == "missing argument 'RUN'"
     assert vgi("score", "nothing", "data.csv").error == "no run at 'nothing'"
+
+
+@pytest.mark.parametrize("name", ["row", "observed", "loglik", "estimator"])
+def test_an_id_with_the_name_of_a_column_of_the_scores(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused before a row is scored; without the column the rows are scored."""
+    frame = table(40).rename(columns={"key": name})
+    run = vgi_cli.fit(frame, model="fa", id=name, set={"model.factors": 1, "bootstrap": 0}, out=tmp_path / "run")
+    said: list[str] = []
+    scores = run.score(frame.drop(columns=name), say=said.append)
+    assert list(scores) == ["row", "observed", "loglik", "estimator"] and scores["row"].tolist() == list(range(1, 41))
+    assert any(f"id column '{name}' is not in" in line for line in said)
+    assert run.evaluate(frame)["loglik"]["rows"] == 39  # nothing is written of the rows
+    monkeypatch.setattr(score_command, "log_likelihood", lambda *given: pytest.fail("rows were scored"))
+    monkeypatch.setattr(evaluate_command, "log_likelihood", lambda *given: pytest.fail("rows were scored"))
+    message = f"the id column '{name}' has the name of a column of the scores"
+    with pytest.raises(InputError, match=message) as refused:
+        run.score(frame)
+    assert str(refused.value.hint).startswith("leave it out of this table")
+    with pytest.raises(InputError, match=message):
+        run.evaluate(frame, per_row=tmp_path / "rows.csv")
+    assert not (tmp_path / "rows.csv").exists()

@@ -26,7 +26,7 @@ from vgi_cli.commands.evaluate.likelihood import (
     log_likelihood,
     rows_in_turn,
 )
-from vgi_cli.commands.evaluate.score import RowScores, row_scores
+from vgi_cli.commands.evaluate.score import RowScores, refuse_clash, row_scores
 from vgi_cli.commands.evaluate.truth_model import Truth, load_truth
 from vgi_cli.commands.evaluate.truth_table import require_same_rows
 from vgi_cli.commands.finetune import inside_of, require_conditionals
@@ -108,6 +108,8 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
         reporter.plan([READING, *_stages(fitted, request)])
         with reporter.stage(READING):
             table, truth = _tables(fitted, request, reporter)
+        if request.per_row is not None:
+            refuse_clash(table, fitted)
         unseen = table_settings(request, fitted.recipe.table).unseen
         match(table, fitted.schema, reporter, fate="left out of the likelihood", unseen=unseen)
         request.refuse_outputs()

@@ -13,7 +13,7 @@ import torch
 from vgi_cli.commands.evaluate.likelihood import EarlyEnd, Scored, check_budget, log_likelihood
 from vgi_cli.commands.requests import ScoreRequest
 from vgi_cli.commands.run_table import compute_on, seed_of, table_settings
-from vgi_cli.errors import Interrupted
+from vgi_cli.errors import InputError, Interrupted
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import match, read
 from vgi_cli.machine.work import limit_of, watch_signals
@@ -23,6 +23,9 @@ from vgi_cli.table.fills import absent
 from vgi_cli.table.inputs import Origin, split_name
 from vgi_cli.table.outputs import output_format, refuse_safe, write_whole
 from vgi_cli.table.writer import columns_bytes, compressed
+
+ADDED = ("row", "observed", "loglik", "estimator")
+"""The columns that stand beside the ids of the rows."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,16 @@ class RowScores:
         if self.written is not None:
             return f"{self.written}\n"
         return columns_bytes(self.columns, "csv", safe=self.safe).decode()
+
+
+def refuse_clash(table: Table, fitted: FittedTable) -> None:
+    """InputError where an id column of a table has the name of a column of the scores."""
+    for name in fitted.schema.ids:
+        if name in ADDED and name in table.names:
+            raise InputError(
+                f"{table.label}: the id column '{name}' has the name of a column of the scores",
+                "leave it out of this table: the scores have the numbers of the rows; or fit with another name of it",
+            )
 
 
 def row_scores(table: Table, fitted: FittedTable, scored: Scored, interrupted: Interrupted | None = None) -> RowScores:
@@ -95,6 +108,7 @@ def score(request: ScoreRequest, reporter: Reporter) -> RowScores:
             table = request.table
             if table is None:
                 table = read(request.said("data"), request.said("mask"), reading, fitted.schema)
+        refuse_clash(table, fitted)
         out = None if request.out == "-" else request.folder
         if request.safe_cells:
             refuse_safe("csv" if out is None else output_format(out, table.origin))
