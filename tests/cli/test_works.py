@@ -23,6 +23,8 @@ from tests.cli.test_refusals import FA, TINY_VGI, text
 from tests.clocks import ticking
 from tests.program import Vgi, fit_once
 from tests.tensors import same_tensors
+from vgi_cli.commands.evaluate import command as evaluate
+from vgi_cli.commands.evaluate.likelihood import Scored
 from vgi_cli.commands.samplers import NOT_INCLUDED
 from vgi_cli.commands.sampling import report_diagnostics
 from vgi_cli.fitting import carry_out as training
@@ -329,6 +331,22 @@ def test_fail_if(vgi: Vgi, run: Path) -> None:
     assert done.code == 3 and json.loads(done.out)["rows"] == 30
     assert done.error.startswith("--fail-if 'loglik.mean > -1000' holds: loglik.mean is -")
     assert "rows == 30" in done.error and "loglik.se" not in done.error
+
+
+def test_fail_if_of_a_likelihood_of_zero(vgi: Vgi, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mean of -inf is below every limit, and the report is written."""
+    likelihood = evaluate.log_likelihood
+
+    def of_zero(*given: Any) -> Scored:
+        scored = likelihood(*given)
+        scored.loglik.values[0] = -torch.inf
+        return scored
+
+    monkeypatch.setattr(evaluate, "log_likelihood", of_zero)
+    done = vgi("evaluate", "--checkpoint", "run", "data.csv", "-o", "report", "--fail-if", "loglik < -1000")
+    assert done.code == 3 and done.error == "--fail-if 'loglik.mean < -1000' holds: loglik.mean is -inf"
+    report = json.loads(Path("report/report.json").read_text())
+    assert "mean" not in report["loglik"] and "loglik.mean is not finite and is left out" in report["notes"]
 
 
 def test_a_time_limit_keeps_a_model_and_its_recipe_repeats_it(

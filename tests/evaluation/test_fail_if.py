@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from vgi_cli.errors import FailIfMissed, UsageError
 from vgi_cli.evaluation.fail_if import Condition, check, foresee, parse
+from vgi_cli.evaluation.report import make_report, not_finite
 
 REPORT = {
     "format": 1,
@@ -65,6 +68,30 @@ def test_fails_when_the_condition_holds(text: str, holds: bool) -> None:
         check([parse("rows < 5"), parse(text)], REPORT)
     assert caught.value.exit_code == 3 and str(parse(text)) in caught.value.message
     assert "rows < 5" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("loglik.mean < -1000", "--fail-if 'loglik.mean < -1000' holds: loglik.mean is -inf"),
+        ("loglik.mean > 3", None),
+        ("truth.kl > 3", "--fail-if 'truth.kl > 3' holds: truth.kl is inf"),
+        ("loglik.se > 3", "--fail-if 'loglik.se > 3': loglik.se is no number, so that the condition cannot be judged"),
+    ],
+)
+def test_numbers_that_the_report_leaves_out(text: str, said: str | None) -> None:
+    """Infinite ones are compared as any other; NaN passes no condition."""
+    parts: dict[str, object] = {"loglik": {"mean": -math.inf, "se": math.nan, "rows": 3}, "truth": {"kl": math.inf}}
+    lost = not_finite(parts)
+    assert list(lost) == ["loglik.mean", "loglik.se", "truth.kl"]
+    report = make_report(3, loglik=parts["loglik"], truth=parts["truth"])  # type: ignore[arg-type]
+    assert report["loglik"] == {"rows": 3} and "truth" not in report
+    if said is None:
+        check([parse(text)], report, lost)
+        return
+    with pytest.raises(FailIfMissed) as caught:
+        check([parse(text)], report, lost)
+    assert caught.value.message == said
 
 
 def test_every_condition_that_holds_is_named() -> None:

@@ -67,7 +67,7 @@ def _print_report(request: Any, report: Any) -> None:
         raise report.interrupted
     if report.unwritten is not None:
         raise report.unwritten
-    check(request.conditions, report.values)
+    check(request.conditions, report.values, report.lost)
 
 
 @dataclass(frozen=True)

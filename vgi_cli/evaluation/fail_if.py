@@ -128,13 +128,21 @@ def require(conditions: Sequence[Condition], known: Mapping[str, float]) -> None
             )
 
 
-def check(conditions: Sequence[Condition], report: Mapping[str, Any]) -> None:
-    """FailIfMissed when a condition holds; UsageError when a path is no number of the report."""
-    known = numbers(report)
+def check(conditions: Sequence[Condition], report: Mapping[str, Any], lost: Mapping[str, float] = {}) -> None:
+    """FailIfMissed when a condition holds, or cannot be judged as its number is NaN; UsageError when a path is no
+    number of the report. `lost`: numbers that the report leaves out, as they are not finite."""
+    known = {**numbers(report), **lost}
     require(conditions, known)
-    held = [c for c in conditions if OPERATORS[c.op](known[c.path], c.number)]
+    held = [c for c in conditions if math.isnan(known[c.path]) or OPERATORS[c.op](known[c.path], c.number)]
     if held:
         raise FailIfMissed(
-            "; ".join(f"--fail-if '{c}' holds: {c.path} is {known[c.path]:.6g}" for c in held),
+            "; ".join(_verdict(condition, known[condition.path]) for condition in held),
             "the report is complete; nothing else failed",
         )
+
+
+def _verdict(condition: Condition, value: float) -> str:
+    """What is said of a condition that holds, or cannot be judged."""
+    if math.isnan(value):
+        return f"--fail-if '{condition}': {condition.path} is no number, so that the condition cannot be judged"
+    return f"--fail-if '{condition}' holds: {condition.path} is {value:.6g}"

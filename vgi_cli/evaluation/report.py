@@ -126,9 +126,8 @@ def make_report(
         "truth": truth,
         "conditionals": conditionals,
     }
-    dropped: list[str] = []
-    report: dict[str, Any] = {"format": FORMAT, "rows": rows, **_clean(parts, "", dropped)}
-    all_notes = [*notes, *(f"{path} is not finite and is left out" for path in dropped)]
+    report: dict[str, Any] = {"format": FORMAT, "rows": rows, **_clean(parts)}
+    all_notes = [*notes, *(f"{path} is not finite and is left out" for path in not_finite(parts))]
     if objective is not None:
         all_notes.append("objective is the fine-tuned VGI objective; it is no likelihood and not comparable with one")
     if all_notes:
@@ -136,20 +135,27 @@ def make_report(
     return report
 
 
-def _clean(value: Mapping[str, Any], prefix: str, dropped: list[str]) -> dict[str, Any]:
+def _clean(value: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, item in value.items():
-        path = f"{prefix}{key}"
         if isinstance(item, Mapping):
-            item = _clean(item, f"{path}.", dropped)
+            item = _clean(item)
             if not item:
                 continue
-        if item is None:
-            continue
-        if isinstance(item, float) and not math.isfinite(item):
-            dropped.append(path)
+        if item is None or (isinstance(item, float) and not math.isfinite(item)):
             continue
         out[key] = item
+    return out
+
+
+def not_finite(parts: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """What `make_report` leaves out of its parts: the numbers that are not finite, by their dotted paths."""
+    out: dict[str, float] = {}
+    for key, item in parts.items():
+        if isinstance(item, Mapping):
+            out |= not_finite(item, f"{prefix}{key}.")
+        elif isinstance(item, float) and not math.isfinite(item):
+            out[f"{prefix}{key}"] = item
     return out
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ from vgi_cli.encoding.encoder import RowKeys, cell_scales
 from vgi_cli.errors import InputError, Interrupted, Unwritten, UsageError, VgiError
 from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores, draws_alone, score_imputations
-from vgi_cli.evaluation.report import entering, imputation_part, loglik_part, make_report, markdown, remarks
+from vgi_cli.evaluation.report import entering, imputation_part, loglik_part, make_report, markdown, not_finite, remarks
 from vgi_cli.evaluation.truth.distance import compare
 from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.fitting.fitted import FittedTable, load, target_of
@@ -67,13 +67,15 @@ ALONE_CELLS = 1 << 20
 
 class Report(NamedTuple):
     """The report as numbers, its title, and the scores of the rows. To be raised when all is said: `interrupted`, the
-    signal that ended the command early, and `unwritten`, of a file that could not be written."""
+    signal that ended the command early, and `unwritten`, of a file that could not be written. `lost`: the numbers that
+    the report leaves out, as they are not finite."""
 
     values: dict[str, Any]
     title: str
     rows: RowScores
     interrupted: Interrupted | None = None
     unwritten: Unwritten | None = None
+    lost: Mapping[str, float] = {}
 
     def json_text(self) -> str:
         """One JSON object."""
@@ -116,7 +118,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
         end = EarlyEnd(limit, stop)
         with end.after_a_row():
             report = make(fitted, table, truth, known, request, reporter, end)
-        fail_if.require(request.conditions, fail_if.numbers(report.values))
+        fail_if.require(request.conditions, {**fail_if.numbers(report.values), **report.lost})
         return _written(report, table, request, reporter)
 
 
@@ -202,7 +204,8 @@ def make(
         )
     if scored.loglik.warning:
         reporter.warn(scored.loglik.warning)
-    values = make_report(table.N, loglik=part, imputation=scores, sampler=sampler, notes=own.notes, **parts)
+    parts |= {"loglik": part, "imputation": scores, "sampler": sampler}
+    values = make_report(table.N, notes=own.notes, **parts)
     if (league := fitted.run.contest()) is not None:
         values["contest"] = league
     if limit:
@@ -210,7 +213,7 @@ def make(
     stop = end.stop
     interrupted = None if stop.signal is None else stop.interrupted("stopped early, with what there was reported,")
     title = f"{table.label} under {Path(fitted.run.name).name}"
-    return Report(values, title, row_scores(table, fitted, scored), interrupted)
+    return Report(values, title, row_scores(table, fitted, scored), interrupted, lost=not_finite(parts))
 
 
 @dataclass(frozen=True)
