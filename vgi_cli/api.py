@@ -71,13 +71,15 @@ class Run:
     plugins   the plugins that it was made or loaded with, for what is done with this object
     """
 
-    def __init__(self, folder: RunFolder, table: Table | None = None, plugins: Plugins = ()) -> None:
+    def __init__(
+        self, folder: RunFolder, table: Table | None = None, plugins: Plugins = (), library: str = "pandas"
+    ) -> None:
         if not isinstance(folder, RunFolder):
             raise UsageError(f"Run: expected an open run folder, got {folder!r}", "vgi_cli.load(PATH) opens one")
         self.path = folder.path
         self.manifest = folder.manifest
         self.plugins = plugins
-        self._table = table
+        self._table, self._library = table, library
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -89,7 +91,8 @@ class Run:
 
     @shown_by_help(ImputeOptions)
     def impute(self, data: Data | None = None, **options: Unpack[ImputeOptions]) -> Any:
-        """As `vgi_cli.impute`. Without data: the table that was fitted, also where it was handed over in memory."""
+        """As `vgi_cli.impute`. Without data: the table that was fitted, also where it was handed over in memory; what
+        comes back is then of the library of that table (pandas where it was read from files)."""
         return impute(self, data, **options)
 
     @shown_by_help(FinetuneOptions)
@@ -133,7 +136,7 @@ def fit(data: Data | None = None, **options: Unpack[FitOptions]) -> Run:
     there was a model), Interrupted (after saving).
     """
     request = _request(FitRequest, FitOptions, "fit", data, options)
-    return Run(request.carry_out(_reporter(options)), request.table, request.plugins)
+    return Run(request.carry_out(_reporter(options)), request.table, request.plugins, _library(data))
 
 
 @shown_by_help(CheckOptions)
@@ -149,7 +152,7 @@ def check(data: Data, **options: Unpack[CheckOptions]) -> dict[str, Any]:
 def finetune(checkpoint: str | Path | Run, data: Data, **options: Unpack[FinetuneOptions]) -> Run:
     """Adapt the conditionals of a run to new rows, the model unchanged, and return the new run (see `vgi finetune`)."""
     request = _request(FinetuneRequest, FinetuneOptions, "finetune", data, options, checkpoint=checkpoint)
-    return Run(request.carry_out(_reporter(options)), request.table, request.plugins)
+    return Run(request.carry_out(_reporter(options)), request.table, request.plugins, _library(data))
 
 
 @shown_by_help(ImputeOptions)
@@ -160,7 +163,8 @@ def impute(checkpoint: str | Path | Run, data: Data | None = None, **options: Un
     Without `out`: a list of `m` completed tables (one with `point="mean"`, `"median"` or `"mode"`), or with
     `format="long"` one table, all of them below each other with columns `.imp` and `.id`, first the table with its
     holes as `.imp` 0 (not with `original=False`); pandas DataFrames, or Arrow tables or polars DataFrames
-    where data is one. With `out`: the files are written as `vgi impute` does, and their paths are returned.
+    where data is one (without data: where the fit that made this Run was given one). With `out`: the files are written
+    as `vgi impute` does, and their paths are returned.
 
     The same call gives the same fills. Without `id` columns new rows in memory are keyed by their cells and how often
     they came before in the table, so that rows imputed one per call differ; those equal in every cell do not (an `id`,
@@ -173,7 +177,8 @@ def impute(checkpoint: str | Path | Run, data: Data | None = None, **options: Un
     reporter = _reporter(options)
     if request.out is not None:
         return request.carry_out(reporter)
-    return _as_given(request.frames(reporter, _in_arrow(data)), data)
+    library = checkpoint._library if data is None and isinstance(checkpoint, Run) else _library(data)
+    return _as_given(request.frames(reporter, library != "pandas"), library)
 
 
 @shown_by_help(BatchOptions)
@@ -336,7 +341,7 @@ def hide(data: Data, **options: Unpack[HideOptions]) -> Any:
     """
     request = _request(HideRequest, HideOptions, "hide", data, options)
     reporter = _reporter(options)
-    return request.frames(reporter, _in_arrow(data)) if request.out is None else request.carry_out(reporter)
+    return request.frames(reporter, _library(data) != "pandas") if request.out is None else request.carry_out(reporter)
 
 
 @shown_by_help(ScoreOptions)
@@ -355,23 +360,23 @@ def score(checkpoint: str | Path | Run, data: Data, **options: Unpack[ScoreOptio
         raise scores.interrupted
     if scores.written is not None:
         return scores.written
-    return _as_given(columns_frame(scores.columns, _in_arrow(data)), data)
+    library = _library(data)
+    return _as_given(columns_frame(scores.columns, library != "pandas"), library)
 
 
-def _in_arrow(data: Any) -> bool:
-    """Whether tables are made in Arrow for who gave this one."""
-    return is_frame(data) == "arrow" or (is_frame(data) == "" and isinstance(data, ArrowStream))
+def _library(data: Any) -> str:
+    """In which library tables are made for who gave this one: `pandas` (of files too), `polars`, else `arrow`."""
+    if is_frame(data) or not isinstance(data, ArrowStream):
+        return is_frame(data) or "pandas"
+    return "polars" if library_of(data) == "polars" else "arrow"
 
 
-def _as_given(tables: Any, data: Any) -> Any:
-    """Arrow tables, or a list of them, in polars where `data` is."""
-    if library_of(data) != "polars":
+def _as_given(tables: Any, library: str) -> Any:
+    """Tables, or a list of them, in polars where that is the library."""
+    if library != "polars":
         return tables
-    return (
-        [as_library(one, "polars", None) for one in tables]
-        if isinstance(tables, list)
-        else as_library(tables, "polars", None)
-    )
+    several = isinstance(tables, list)
+    return [as_library(one, library, None) for one in tables] if several else as_library(tables, library, None)
 
 
 def load(checkpoint: str | Path, plugins: Plugins = ()) -> Run:

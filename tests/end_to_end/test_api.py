@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -134,6 +135,16 @@ def test_an_arrow_table_gives_arrow_tables(frame: pd.DataFrame, tmp_path: Path) 
     run = vgi_cli.fit(arrow, out=tmp_path / "run", **FIT)
     (table,) = vgi_cli.impute(run.path, arrow, m=1)
     assert isinstance(table, pa.Table) and table.column("b").null_count == 0
+    (again,) = run.impute(m=1)
+    assert isinstance(again, pa.Table) and again.equals(table)
+    assert isinstance(run.impute(m=1, format="long"), pa.Table)
+    assert isinstance(run.impute(frame, m=1)[0], pd.DataFrame)
+    arrow_file = tmp_path / "t.parquet"
+    pq.write_table(arrow, arrow_file)
+    assert isinstance(run.impute(arrow_file, m=1)[0], pd.DataFrame)
+    of_files = vgi_cli.fit(arrow_file, out=tmp_path / "other", **FIT)
+    assert isinstance(of_files.impute(m=1)[0], pd.DataFrame)
+    assert isinstance(vgi_cli.load(of_files.path).impute(m=1)[0], pd.DataFrame)
 
 
 def test_paths_give_what_the_commands_give(frame: pd.DataFrame, tmp_path: Path) -> None:
@@ -195,6 +206,8 @@ def test_what_exports_arrow_is_a_table(frame: pd.DataFrame, tmp_path: Path) -> N
     given = polars.from_pandas(frame)
     run = vgi_cli.fit(given, out=tmp_path / "run", exclude=["name"], **FIT)
     filled = run.impute(given, m=2)
+    assert all(one.equals(other) for one, other in zip(run.impute(m=2), filled, strict=True))
+    assert isinstance(run.impute(m=2, format="long"), polars.DataFrame)
     assert all(isinstance(one, polars.DataFrame) and one.columns == given.columns for one in filled)
     arrow = vgi_cli.fit(given.to_arrow(), out=tmp_path / "other", exclude=["name"], **FIT).impute(given, m=1)
     assert arrow[0].equals(filled[0])
