@@ -217,6 +217,18 @@ def test_what_exports_arrow_is_a_table(frame: pd.DataFrame, tmp_path: Path) -> N
     assert ".collect() makes a table of it" in str(refused.value.hint)
 
 
+def test_numbers_in_another_order_of_bytes(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Those of FITS are big-endian; an index of such numbers is carried as any."""
+    plain = frame.set_index(pd.Index(np.arange(80) + 7, name="number")).drop(columns="name")
+    foreign = plain.astype({"a": ">f8", "b": ">f4"}).set_axis(plain.index.astype(">i8"))
+    native = plain.astype({"a": "f8", "b": "f4"})
+    before = foreign.copy()
+    run = vgi_cli.fit(foreign, out=tmp_path / "run", **FIT)
+    (filled,), (expected,) = run.impute(m=1), vgi_cli.fit(native, out=tmp_path / "other", **FIT).impute(m=1)
+    pd.testing.assert_frame_equal(filled, expected)
+    assert (foreign.dtypes == before.dtypes).all() and foreign.equals(before)
+
+
 @pytest.mark.parametrize("data", [np.zeros((3, 2)), pd.Series([1.0]), {"a": [1]}, [1, 2], 5])
 def test_what_is_no_table_is_refused(data: object) -> None:
     with pytest.raises(UsageError, match=f"expected paths, a pandas .* got {type(data).__name__}"):

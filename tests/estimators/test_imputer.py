@@ -517,3 +517,18 @@ def test_torch_keeps_its_threads() -> None:
             assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("kind", [">f8", ">f4", ">i4", ">f2"])
+def test_numbers_in_another_order_of_bytes(kind: str) -> None:
+    """Big-endian ones, as FITS has them: the fills, and the types, of the same numbers; arrays and DataFrames."""
+    native = np.dtype(kind).newbyteorder("=")
+    X = rows() if "i" in kind else with_holes(rows())
+    given = np.round(X, 3).astype(kind)
+    expected = imputer().fit_transform(given.astype(native))
+    filled = imputer().fit_transform(given)
+    assert filled.dtype == np.dtype(kind) and np.array_equal(filled, expected)
+    frame = pd.DataFrame(given, columns=list("abc"))
+    expected, filled = imputer().fit_transform(frame.astype(native)), imputer().fit_transform(frame)
+    assert set(filled.dtypes) == {np.dtype(kind)}
+    pd.testing.assert_frame_equal(filled.astype(native), expected)

@@ -98,6 +98,7 @@ _UNREADABLE = (pa.ArrowException, ValueError, TypeError, OverflowError)
 def arrow_of_pandas(frame: Frame, label: str, index: bool | None = None) -> pa.Table:
     """A pandas DataFrame as Arrow; `index` as `preserve_index` of Arrow. InputError that names the first column that
     cannot be read, and why."""
+    frame = _in_native_order(frame)
     try:
         return pa.Table.from_pandas(frame, preserve_index=index)
     except _UNREADABLE as error:
@@ -110,6 +111,25 @@ def arrow_of_pandas(frame: Frame, label: str, index: bool | None = None) -> pa.T
         raise InputError(
             f"{label} cannot be read: {error.args[0]}", "`.reset_index(drop=True)` drops its index"
         ) from None
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The same type of numbers in the order of bytes of this machine, which Arrow asks for: those of FITS and IDL are
+    big-endian."""
+    return dtype.newbyteorder("=")
+
+
+def _in_native_order(frame: Frame) -> Frame:
+    """A DataFrame, its columns and index of numpy types in the order of bytes of this machine."""
+    foreign = [j for j, kind in enumerate(frame.dtypes) if isinstance(kind, np.dtype) and not kind.isnative]
+    if foreign:
+        frame = frame.copy()
+        for j in foreign:
+            frame.isetitem(j, frame.iloc[:, j].astype(native(frame.dtypes.iloc[j])))
+    kind = frame.index.dtype
+    if isinstance(kind, np.dtype) and not kind.isnative:
+        frame = frame.set_axis(frame.index.astype(native(kind)))
+    return frame
 
 
 def _unreadable(column: Any, where: str, reason: Exception) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from vgi_cli.columns.numerals import Bools, SingleDecimals, at_decimals
 from vgi_cli.errors import InputError, InvalidCells, InvalidInput, InvalidParameter
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import check_names
-from vgi_cli.table.frames import ArrowStream, Frame, arrow_of_pandas, exported, from_frame, in_pandas, is_frame
+from vgi_cli.table.frames import ArrowStream, Frame, arrow_of_pandas, exported, from_frame, in_pandas, is_frame, native
 
 OUTPUTS = ("default", "pandas", "polars")
 """What `set_output` takes."""
@@ -231,7 +231,8 @@ _READ_AS = {np.dtype(np.float16): np.float32, np.dtype(np.longdouble): np.float6
 
 def _arrow_column(column: npt.NDArray[Any], name: str) -> pa.Array:
     try:
-        return pa.array(column.astype(_READ_AS.get(column.dtype, column.dtype)), from_pandas=True)
+        kind = native(column.dtype)
+        return pa.array(column.astype(_READ_AS.get(kind, kind)), from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         _refuse_types(column, name)
         raise InvalidInput(f"column '{name}' cannot be read: {error}", "give every column one type") from None
