@@ -56,7 +56,15 @@ from vgi_cli.settings.options import (
     shown_by_help,
 )
 from vgi_cli.table.base import Table
-from vgi_cli.table.frames import ArrowStream, columns_frame, from_frame, is_frame
+from vgi_cli.table.frames import (
+    ArrowStream,
+    columns_array,
+    columns_frame,
+    exported,
+    from_frame,
+    is_frame,
+    named_columns,
+)
 from vgi_cli.table.given import as_library, library_of
 from vgi_cli.table.reader import read_table
 
@@ -251,11 +259,12 @@ def pool(
     """Combine the analyses of m filled tables into one by Rubin's rules (see `vgi pool`).
 
     estimates    the fits, one for each table: results of statsmodels, or anything with `params` and `cov_params()` or
-                 `bse`; or an array [m, terms] (of one quantity: [m]); or a long table, as a path or in memory, with
-                 columns imputation, term, estimate, std_error, and for tests cov:TERM
+                 `bse`; or an array [m, terms] (of one quantity: [m]), also as a DataFrame with a column for each term;
+                 or a long table, as a path or in memory, with columns imputation, term, estimate, std_error, and for
+                 tests cov:TERM
     std_errors   of an array of estimates: their standard errors, of the same shape
     covariances  or, instead, their covariance matrices [m, terms, terms], which tests of several terms need
-    terms        of an array of estimates: the names of its columns
+    terms        of an array of estimates: the names of its columns (of a DataFrame by default its own)
     df_complete  degrees of freedom that the analysis would have without missing data, such as rows less parameters;
                  default: the smallest `df_resid` of the fits, else infinite
     level        of the confidence intervals
@@ -263,13 +272,18 @@ def pool(
     The result has `table` (a DataFrame), `test(["a", "b"])`, `covariance`, `to_dict()` and a text. Raises UsageError
     or InputError for what cannot be pooled.
     """
-    if isinstance(estimates, str | Path) or is_frame(estimates):
-        if std_errors is not None or covariances is not None or terms is not None:
+    frame = _frame_of(estimates)
+    of_arrays = std_errors is not None or covariances is not None
+    if isinstance(estimates, str | Path) or (frame is not None and not (of_arrays and _is_array(frame))):
+        if of_arrays or terms is not None:
             raise UsageError("a long table holds the standard errors, covariances and terms itself", "leave them out")
-        table = from_frame(estimates) if is_frame(estimates) else read_table([str(estimates)])
+        table = read_table([str(estimates)]) if frame is None else from_frame(frame)
         found = estimates_of(table, df_complete)
         _warn(doubts(table, found))
         return Pooled(found, level)
+    std_errors = _errors_of(std_errors, None if frame is None else named_columns(frame))
+    if frame is not None:
+        estimates, terms = columns_array(frame), named_columns(frame) if terms is None else terms
     if not isinstance(estimates, Iterable):
         given = type(estimates).__name__
         raise UsageError(
@@ -281,6 +295,30 @@ def pool(
         found = from_arrays(estimates, std_errors, covariances, terms, df_complete)
     _warn(filter(None, [found.doubt()]))
     return Pooled(found, level)
+
+
+def _frame_of(given: Any) -> Frame | None:
+    """A table in memory, of pandas or Arrow; None where something is none."""
+    if is_frame(given):
+        return given
+    return exported(given) if isinstance(given, ArrowStream) else None
+
+
+def _is_array(frame: Frame) -> bool:
+    """Whether a table may be an array [m, terms], as it does not have the columns of a long table."""
+    return not {"term", "estimate"} <= set(named_columns(frame) or ())
+
+
+def _errors_of(errors: Any, terms: Sequence[str] | None) -> Any:
+    """Standard errors as an array where they are a table. UsageError where it has the columns of the estimates, which
+    are `terms`, in another order."""
+    frame = _frame_of(errors)
+    if frame is None:
+        return errors
+    names = named_columns(frame)
+    if names is not None and terms is not None and names != terms and sorted(names) == sorted(terms):
+        raise UsageError("std_errors: has its terms in another order than the estimates", "give one order")
+    return columns_array(frame)
 
 
 def _warn(lines: Iterable[str]) -> None:

@@ -99,6 +99,31 @@ def test_the_dictionary_leaves_out_what_is_infinite() -> None:
     assert "∞" in str(vgi_cli.pool([1.0, 1.0], [0.5, 0.5]))
 
 
+def in_libraries(frame: pd.DataFrame) -> list[Any]:
+    """The same table in pandas, Arrow and polars."""
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    return [frame, arrow, arrow.to_batches()[0], pytest.importorskip("polars").from_arrow(arrow)]
+
+
+def test_long_tables_of_every_library() -> None:
+    for table in in_libraries(LONG):
+        assert vgi_cli.pool(table).to_dict() == vgi_cli.pool(LONG).to_dict()
+
+
+def test_arrays_as_tables() -> None:
+    """A column for each term, whose name it is."""
+    expected = vgi_cli.pool(VALUES, ERRORS, terms=["a", "b"]).to_dict()
+    values, errors = (pd.DataFrame(cells, columns=["a", "b"]) for cells in (VALUES, ERRORS))
+    for some, others in zip(in_libraries(values), in_libraries(errors), strict=True):
+        assert vgi_cli.pool(some, others).to_dict() == expected
+        assert vgi_cli.pool(some, ERRORS).to_dict() == expected
+        assert vgi_cli.pool(VALUES, others, terms=["a", "b"]).to_dict() == expected
+    named = vgi_cli.pool(values, covariances=MATRICES, terms=["c", "d"])
+    assert named.terms == ("c", "d") and named.covariance is not None
+    assert vgi_cli.pool(pd.DataFrame(VALUES), pd.DataFrame(ERRORS)).terms == ("x1", "x2")
+    assert vgi_cli.pool(pd.Series([1.0, 2.0]), pd.Series([0.5, 0.5])).terms == ("x1",)
+
+
 class Wide:
     """A fit with several equations."""
 
@@ -191,6 +216,17 @@ TURNED = SimpleNamespace(params=pd.Series({"b": 1.0, "a": 2.0}), bse=[0.5, 0.4])
         ),
         (([SimpleNamespace(params=[1.0])] * 2,), {}, "the fitted models have neither cov_params() nor bse"),
         ((LONG, ERRORS), {}, "a long table holds the standard errors, covariances and terms itself"),
+        ((LONG,), {"terms": ["a"]}, "a long table holds the standard errors, covariances and terms itself"),
+        (
+            (pd.DataFrame(VALUES, columns=["a", "b"]), pd.DataFrame(ERRORS, columns=["b", "a"])),
+            {},
+            "std_errors: has its terms in another order than the estimates",
+        ),
+        (
+            (pd.DataFrame({"a": ["x", "y"]}), [1.0, 1.0]),
+            {},
+            "the estimates: expected numbers, the same count for each imputation",
+        ),
     ],
 )
 def test_refused(arguments: tuple[Any, ...], options: dict[str, Any], error: str) -> None:

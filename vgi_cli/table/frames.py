@@ -8,6 +8,7 @@ from numbers import Number
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -237,6 +238,19 @@ def columns_frame(columns: Mapping[str, Sequence[Any]], arrow: bool) -> Frame:
     """Columns of equal length, name -> values (None: missing), as an Arrow table or a pandas DataFrame."""
     table = pa.table({name: list(values) for name, values in columns.items()})
     return table if arrow else table.to_pandas()
+
+
+def named_columns(frame: Frame) -> list[str] | None:
+    """The names of the columns of a DataFrame or an Arrow table; None where they are not all texts."""
+    names = frame.column_names if isinstance(frame, pa.Table) else list(frame.columns)
+    return list(names) if all(isinstance(name, str) for name in names) else None
+
+
+def columns_array(frame: Frame) -> npt.NDArray[Any]:
+    """The columns of a DataFrame or an Arrow table side by side [rows, columns], as an array."""
+    if not isinstance(frame, pa.Table):
+        return np.asarray(frame)
+    return np.array([column.to_pylist() for column in frame.columns]).reshape(frame.num_columns, -1).T
 
 
 def _indexed(frame: Frame, names: list[str]) -> Frame:
