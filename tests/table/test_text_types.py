@@ -154,6 +154,8 @@ def test_the_one_large_number_of_a_parquet_column(tmp_path: Path) -> None:
     draws = np.zeros((1, 2, 0))
     for name in ("o.parquet", "o.csv"):
         write_imputed(table, schema, draws, layout="single", out=tmp_path / name)
+    write_imputed(table, schema, draws, layout="mids-csv", out=tmp_path / "r.csv", original=False)
+    assert (tmp_path / "r.csv").read_text().count(str(BIG)) == 3  # in `.imp` 0 beside its hole, in `.imp` 1 twice
     assert pq.read_table(tmp_path / "o.parquet")["k"].to_pylist() == [BIG, BIG]
     assert (tmp_path / "o.csv").read_text() == f"k,n\n{BIG},0\n{BIG},0\n"
 
@@ -165,13 +167,20 @@ def test_fills_among_texts() -> None:
     assert filled["c"].to_pylist() == [str(BIG), "0,5", "0,25"]
 
 
-def test_levels_of_many_digits_are_texts() -> None:
-    cells = [str(BIG), str(BIG + 2)] * 10
-    table = from_text("c,n\n" + "".join(f"{cell},0\n" for cell in [*cells, ""]))
-    column = Categorical("c", "categorical", levels=(cells[0], cells[1]))
-    said: list[str] = []
-    (filled,) = to_frames(table, Schema((column,)), np.ones((1, 21, 1)), True, say=said.append)
-    assert filled["c"].to_pylist() == [*cells, str(BIG + 2)] and not said
+def test_levels_of_many_digits(tmp_path: Path) -> None:
+    """They stay the numbers that they are, from text and in Parquet; in a column of another type they are texts."""
+    cells = [BIG, BIG + 2] * 10
+    text = "c,n\n" + "".join(f"{cell},0\n" for cell in [*cells, ""])
+    column = Categorical("c", "categorical", levels=(str(BIG), str(BIG + 2)))
+    schema, draws, said = Schema((column,)), np.ones((1, 21, 1)), list[str]()
+    pq.write_table(pa.table({"c": pa.array([*cells, None], pa.int64())}), tmp_path / "t.parquet")
+    for table in (from_text(text), read_table([tmp_path / "t.parquet"])):
+        (filled,) = to_frames(table, schema, draws, True, say=said.append)
+        assert filled["c"].type == pa.int64() and filled["c"].to_pylist() == [*cells, BIG + 2] and not said
+    few = from_frame(pa.table({"c": pa.array([1.5, None])}))
+    (filled,) = to_frames(few, schema, draws[:, :2], True, say=said.append)
+    assert filled["c"].to_pylist() == ["1.5", str(BIG + 2)]
+    assert said == [f"column 'c' is written as string, not double: the fill '{BIG + 2}' is no number"]
 
 
 def test_large_whole_numbers_beside_holes_in_pandas() -> None:

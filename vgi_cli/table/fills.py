@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -61,9 +62,12 @@ class Holes:
         column = self.column
         if isinstance(column, Number) and column.notation is not None:
             column = replace(column, notation=None, marks="")
+        copy = None
         if isinstance(column, Constant):
             column = replace(column, notation=None)
-        return replace(self, column=column, blanks=blanks, quoted=quoted, copy=None, decimal=".")
+            if self.copy is not None and abs(column.low) >= EXACT and re.fullmatch(rb"-?[0-9]+", self.copy):
+                copy = self.copy  # of which a float64 may not be all digits
+        return replace(self, column=column, blanks=blanks, quoted=quoted, copy=copy, decimal=".")
 
     def spell(self, codes: Floats) -> list[str]:
         """[n] texts of codes [n]."""

@@ -10,16 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Constant
-from vgi_cli.columns.numerals import EXACT, Bools, Floats, plain
+from vgi_cli.columns.numerals import EXACT, Bools, Floats, Ints, plain
 from vgi_cli.columns.schema import Schema
 from vgi_cli.table.base import Table
 from vgi_cli.table.parquet.table import ParquetTable
 from vgi_cli.table.texts import with_point
 
 _DIGITS = re.compile(r"[+-]?[0-9]+")
-_WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+_WHOLE = r"^(0|-?[1-9][0-9]*)$"
 """Whole numbers as an integer is written."""
 _UNKNOWN = -1
 _FIXED = re.compile(r"-?(?:0|[1-9][0-9]*)\.([0-9]+)")
@@ -50,7 +49,7 @@ class Types:
         for name in table.names:
             if name not in self._seen:
                 column = self._filled.get(name)
-                self._seen[name] = _Seen(column is not None, isinstance(column, Constant | Levelled))
+                self._seen[name] = _Seen(column is not None, isinstance(column, Constant))
             self._seen[name].see(table, name)
 
     def found(self) -> pa.Schema:
@@ -77,7 +76,7 @@ def as_arrow(table: Table, schema: pa.Schema) -> pa.Table:
 class _Seen:
     """What the observed cells of one column of texts are.
 
-    filled     whether the column is filled; `copied`: with what other cells of it hold
+    filled     whether the column is filled; `constant`: with the one number that it holds
     empty      whether there is none
     numbers    whether all are finite numbers
     small      whether all are whole and below those of which float64 leaves some out
@@ -88,8 +87,8 @@ class _Seen:
                all are but for `.0`, and how many decimals all have (None: not the same number)
     """
 
-    def __init__(self, filled: bool, copied: bool) -> None:
-        self.filled, self.copied = filled, copied
+    def __init__(self, filled: bool, constant: bool) -> None:
+        self.filled, self.constant = filled, constant
         self.empty = self.numbers = self.small = self.whole = self.held = self.shortest = self.plain = True
         self.low = self.high = 0
         self.decimals: int | None = _UNKNOWN
@@ -108,28 +107,33 @@ class _Seen:
         large = np.abs(values) >= EXACT
         self.small &= bool((values == np.rint(values)).all() and not large.any())
         if self.filled:
-            texts = _texts(table, name, np.flatnonzero(observed)[large])
+            texts: list[str] = _texts(table, name, np.flatnonzero(observed)[large]).to_pylist()
             self.whole &= bool((values == np.rint(values)).all()) and all(map(_DIGITS.fullmatch, texts))
             self.held &= all(map(_held, texts, values[large].tolist()))
         else:
-            texts = _texts(table, name, np.flatnonzero(observed))
-            self._compare(texts, values.tolist())
-            texts = texts if self.whole else []
+            written = _texts(table, name, np.flatnonzero(observed))
+            self._compare(written, values, large)
+            texts = written.filter(pa.array(large)).to_pylist() if self.whole else []
         if self.whole:
             self._reach([*map(int, texts), *(int(end(values[~large], initial=0.0)) for end in (np.min, np.max))])
 
-    def _compare(self, texts: Sequence[str], values: Sequence[float]) -> None:
+    def _compare(self, written: pa.Array, values: Floats, large: Bools) -> None:
         """Look at how cells are written that have these values."""
-        self.whole = self.whole and all(map(_WHOLE.fullmatch, texts))
-        self.shortest = self.shortest and all(text == repr(value) for text, value in zip(texts, values, strict=True))
-        self.plain = self.plain and all(text == plain(value) for text, value in zip(texts, values, strict=True))
-        if self.decimals is not None and not self.whole:
+        whole = bool(pc.all(pc.match_substring_regex(written, _WHOLE)).as_py())
+        self.whole &= whole
+        if whole and not large.any():  # no `.0`, and no digit that a float64 leaves out
+            self.shortest, self.decimals = False, None
+            return
+        if not (self.shortest or self.plain or self.decimals is not None):
+            return
+        texts, numbers = written.to_pylist(), values.tolist()
+        self.shortest = self.shortest and texts == [repr(value) for value in numbers]
+        self.plain = self.plain and texts == [plain(value) for value in numbers]
+        if self.decimals is not None:
             fixed = {match and len(match[1]) for match in map(_FIXED.fullmatch, texts)}
             (count,) = fixed if len(fixed) == 1 else (None,)
             same = count is not None and self.decimals in (count, _UNKNOWN)
-            self.decimals = count if same and texts == [f"{value:.{count}f}" for value in values] else None
-        elif self.whole:
-            self.decimals = None
+            self.decimals = count if same and texts == [f"{value:.{count}f}" for value in numbers] else None
 
     def _reach(self, numbers: Sequence[int]) -> None:
         self.low, self.high = min(self.low, *numbers), max(self.high, *numbers)
@@ -142,7 +146,7 @@ class _Seen:
             return pa.string()
         if self.filled and self.small:
             return pa.int64()
-        if self.whole and not self.copied:
+        if self.whole and not self.constant:
             for kind in (np.int64, np.uint64):
                 if np.iinfo(kind).min <= self.low and self.high <= np.iinfo(kind).max:
                     return pa.from_numpy_dtype(kind)
@@ -155,13 +159,10 @@ def _held(text: str, value: float) -> bool:
     return "e" in text.lower() or Decimal(text) in (Decimal(value), Decimal(repr(value)))
 
 
-def _texts(table: Table, name: str, rows: np.ndarray) -> list[str]:
+def _texts(table: Table, name: str, rows: Ints) -> pa.Array:
     """The texts of some cells that are numbers, with a point before their decimals and no blanks around."""
-    if not len(rows):
-        return []
-    cells = pc.utf8_trim_whitespace(pa.array(table.some_text(name, rows), pa.large_string()))
-    texts: list[str] = with_point(cells, table.decimal).to_pylist()
-    return texts
+    cells = pa.array(table.some_text(name, rows) if len(rows) else [], pa.large_string())
+    return with_point(pc.utf8_trim_whitespace(cells), table.decimal)
 
 
 def _read_column(table: Table, name: str, kind: pa.DataType) -> pa.Array:
@@ -179,5 +180,6 @@ def _integers(table: Table, name: str, values: Floats, large: Bools, kind: pa.Da
     """A column of whole numbers, `large` ones from their texts."""
     missing = table.missing(name)
     whole = np.where(missing | large, 0.0, values).astype(kind.to_pandas_dtype())
-    whole[large] = np.array([int(text) for text in _texts(table, name, np.flatnonzero(large))], whole.dtype)
+    texts = pc.replace_substring_regex(_texts(table, name, np.flatnonzero(large)), r"^\+", "")
+    whole[large] = texts.cast(kind).to_numpy()
     return pa.array(whole, kind, mask=missing)

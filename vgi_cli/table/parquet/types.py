@@ -4,6 +4,7 @@ fit in."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 
@@ -25,6 +26,7 @@ from vgi_cli.table.parquet.table import is_number, is_text, tick_of, type_called
 FLOATING = (pa.float16(), pa.float32(), pa.float64())
 FRACTION = 17
 """Digits after the point of a decimal that stands in for whole numbers beyond those of float64."""
+_WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 _SMALL = 127
 """Texts that a dictionary with places of one byte has room for."""
 _CONTEXT = Context(prec=400)
@@ -61,7 +63,8 @@ class Extent:
     broken     a fill that is not whole, None where all are
     largest    the largest size of an observed number, of a column of 64 bits
     texts      the distinct texts of a dictionary with few places for them
-    text       a fill that is no number, None where all are numbers
+    text       a fill that is not known as a number, None where all are
+    whole      whether all such fills are written as integers are: levels of more digits than a float64 has
     few        whether it is a dictionary with few places for texts
 
     It is shown all cells that are observed (`see`), then the fills (`add`).
@@ -75,6 +78,7 @@ class Extent:
         self.few = False
         self.texts: set[str] = set()
         self.text: str | None = None
+        self.whole = True
 
     def see(self, hole: Holes, observed: pa.ChunkedArray) -> None:
         """Look at some rows of the column, as they are; to be told of all of them before their fills."""
@@ -92,9 +96,11 @@ class Extent:
         codes = hole.values(draw)
         values = hole.column.numbers(codes)
         if values is None:
+            texts = hole.spell(np.unique(codes))
+            self.whole = self.whole and all(map(_WHOLE.fullmatch, texts))
             if len(codes) and self.text is None:
                 self.text = hole.spell(codes[:1])[0]
-            values = np.zeros(0)
+            values = np.array(texts if self.whole else [], np.float64)
         self.low = min(self.low, float(values.min(initial=np.inf)))
         self.high = max(self.high, float(values.max(initial=-np.inf)))
         broken = np.flatnonzero(values != np.rint(values))
@@ -180,7 +186,7 @@ def wide_enough(given: pa.DataType, fills: Extent) -> tuple[pa.DataType | None, 
         and not is_text(given)
     ):
         return wide_enough(fills.fitted, fills)[0] or pa.float64(), "it was empty"
-    if fills.text is not None:
+    if fills.text is not None and not (fills.whole and pa.types.is_integer(given)):
         return _with_text(given, fills)
     if math.isinf(fills.low):  # no hole
         return given, ""
