@@ -202,6 +202,9 @@ def test_the_epochs_follow_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch
     assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 4, "warmup_model": 8}, 6)
     recipe, *_ = allowed(0.5, (), monkeypatch, bootstrap="none")
     assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 0, "warmup_model": 0}, 1)
+    recipe, *_ = allowed(-2.0, (), monkeypatch, bootstrap="none")  # finding out how long an epoch takes took it all
+    assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 0, "warmup_model": 0}, 1)
+    assert recipe.method_settings.optim.warmup_model == 0
     recipe, planned, _ = allowed(30.0, ("epochs",), monkeypatch, epochs=400)
     assert recipe.epochs == 400 and planned is None  # they were said
     recipe, planned, _ = allowed(9000.0, (), monkeypatch)

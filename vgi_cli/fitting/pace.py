@@ -50,7 +50,7 @@ def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit
         return Allowance(recipe)
     optim = config.optim
     epoch = _epoch_seconds(recipe, rows, device, limit)
-    room = limit.left / epoch
+    room = max(limit.left, 0.0) / epoch  # finding the pace takes time, too
     refits = _refit_epochs(recipe, rows.table, room) <= (1 - TRAINING_SHARE) * room
     room *= TRAINING_SHARE if refits and refit_count(recipe) > 0 else 1.0
     warm = {key: value for key in WARM_UPS if (value := getattr(optim, key, None)) is not None}
