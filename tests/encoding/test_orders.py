@@ -200,16 +200,6 @@ def test_observed_cells_that_are_out_of_order_leave_a_fill_as_it_was() -> None:
     assert keep_relations(draws, true, missing, SCHEMA).count() == 2
 
 
-def test_columns_that_are_left_alone() -> None:
-    missing = np.zeros(TRUE.shape, bool)
-    missing[:, AT["low"]] = True
-    draws = np.repeat(TRUE[None], 1, 0)
-    draws[0, :, AT["low"]] = 100.0
-    after = draws.copy()
-    assert not keep_orders(after, TRUE, missing, SCHEMA, ["low"]).count()
-    assert np.array_equal(after, draws)
-
-
 def test_distances_do_not_pile_up_where_the_table_has_few() -> None:
     """Whole days, of which a normal law with their moments would have a tenth below 0; ties only as the table has."""
     rng = np.random.default_rng(5)
@@ -251,15 +241,6 @@ def test_a_date_moves_within_its_month() -> None:
             said = one.said(draws[..., schema.modelled.index(one.names[1])])
             out += (said != draws[..., schema.modelled.index(one.names[0])]).sum()
         assert apart <= 0.03 * draws[..., 0].size and out <= 2 * apart
-
-
-def test_what_follows_through_a_column_that_is_left_alone_is_kept() -> None:
-    missing = np.zeros(TRUE.shape, bool)
-    missing[:, AT["low"]] = True
-    draws = np.repeat(TRUE[None], 1, 0)
-    draws[0, :, AT["low"]] = 100.0
-    assert not keep_orders(draws, TRUE, missing, SCHEMA, ["mid"]).count()
-    assert (draws[0, :, AT["low"]] <= TRUE[:, AT["high"]]).all()
 
 
 def test_fills_have_values_that_the_column_has() -> None:

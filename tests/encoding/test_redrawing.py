@@ -13,11 +13,11 @@ from vgi_cli.table.frames import from_frame
 
 
 def matches(n: int = 900) -> pd.DataFrame:
-    """Goals of both halves, their sum, and the score at half time."""
+    """Goals of both halves, their sum, and a mood at half time, of two where there was a goal, else of two others."""
     rng = np.random.default_rng(0)
-    home, away = rng.poisson(1.0, (2, n)), rng.poisson(0.8, (2, n))
-    frame = pd.DataFrame({"h1": home[0], "h2": home[1], "ht": home.sum(0)})
-    return frame.assign(a1=away[0], score=[f"{h}-{a}" for h, a in zip(home[0], away[0], strict=True)])
+    goals = rng.poisson(1.0, (2, n))
+    frame = pd.DataFrame({"h1": goals[0], "h2": goals[1], "sum": goals.sum(0)})
+    return frame.assign(mood=np.where(goals[0] > 0, rng.choice(["glad", "loud"], n), rng.choice(["sad", "quiet"], n)))
 
 
 def codes_of(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
@@ -26,11 +26,11 @@ def codes_of(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
 
 
 def test_a_row_that_can_keep_to_all_rules_does() -> None:
-    """One goal in all, 1-0 at half time; drawn are halves that add up, 0 and 1, in all draws but one, which stays."""
+    """One goal in all, and a glad half time; halves are drawn that add up, 0 and 1, in all draws but one."""
     frame = matches()
     schema = schema_of(frame)
-    assert any(set(one.names) == {"h1", "score"} for one in schema.structural_zeros)
-    row = frame[(frame.h1 == 1) & (frame.h2 == 0) & (frame.a1 == 0)].head(1)
+    assert any(set(one.names) == {"h1", "mood"} for one in schema.structural_zeros)
+    row = frame[(frame.h1 == 1) & (frame.h2 == 0) & (frame.mood == "glad")].head(1)
     observed = codes_of(row, schema)
     missing = np.array([[name in ("h1", "h2") for name in schema.modelled]])
     for halves in ((1.0, 1.0), (0.0, 1.0), (1.0, 0.0), (3.0, 2.0)):
@@ -42,15 +42,15 @@ def test_a_row_that_can_keep_to_all_rules_does() -> None:
 
 
 def test_a_row_that_cannot_stays_and_is_counted_by_its_rule() -> None:
-    """No goal in all, and 1-0 at half time."""
+    """No goal in all, and a glad half time."""
     frame = matches()
     schema = schema_of(frame)
-    row = frame[(frame.h1 == 1) & (frame.h2 == 0) & (frame.a1 == 0)].head(1).assign(ht=0)
+    row = frame[(frame.h1 == 1) & (frame.h2 == 0) & (frame.mood == "glad")].head(1).assign(sum=0)
     observed = codes_of(row, schema)
     missing = np.array([[name in ("h1", "h2") for name in schema.modelled]])
     draws = np.repeat(observed[None], 2, 0)
     apart = keep_relations(draws, observed, missing, schema, uniform=lambda name: np.full((2, 1), 0.5))
     words = {rule_words(rule, schema): n for rule, n in apart.counts().items()}
-    assert words == {"'h1' = 0 never goes with 'score' = 1-0": 2}
+    assert words == {"'h1' = 0 never goes with 'mood' = glad": 2}
     assert apart.count() == 2
     np.testing.assert_array_equal(draws[:, 0, :2], 0)

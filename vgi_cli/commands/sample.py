@@ -105,7 +105,7 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
     require_finite(codes, every, schema.layout.columns)
     noise = KeyedNoise(seed, schema.layout.names, keys, FIRST, "sample")
     uniform = functools.partial(uniform_of, noise, schema)
-    keep_relations(codes, codes[0], every, schema, (), uniform, functools.partial(uniform_beside, noise, schema))
+    keep_relations(codes, codes[0], every, schema, uniform, functools.partial(uniform_beside, noise, schema))
     avoid_codes(codes, table, schema)
     take_back(rules, codes, codes[0], every, schema)
     return Content(Whole(table), schema, find_styles([table], schema), HeldDraws(codes), stay)

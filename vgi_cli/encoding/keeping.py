@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -40,7 +40,6 @@ def keep_relations(
     observed: Floats,
     missing: Bools,
     schema: Schema,
-    but: Collection[str] = (),
     uniform: Callable[[str], Floats] | None = None,
     ties: Callable[[str, str], Floats] | None = None,
 ) -> Apart:
@@ -50,7 +49,6 @@ def keep_relations(
     draws     [m, N, columns] codes of completed rows
     observed  [N, columns] codes of the same rows, exact where a cell is observed
     missing   [N, columns]
-    but       columns whose relations are left alone
     uniform   by the name of a column random numbers from 0 to 1 [m, N]; None: fills beside skipped columns stay, and
               what is farther from a sum of rounded columns than rounding goes is moved to the sum itself, and of two
               columns that differ by a few values to any of these
@@ -69,31 +67,31 @@ def keep_relations(
     """
     apart = Apart(draws.shape[:2])
     if uniform is not None:
-        apart.update(keep_skips(draws, missing, schema, uniform, but))
-        apart.update(keep_thresholds(draws, missing, schema, uniform, but))
-        keep_structural_zeros(draws, missing, schema, uniform, but)
+        apart.update(keep_skips(draws, missing, schema, uniform))
+        apart.update(keep_thresholds(draws, missing, schema, uniform))
+        keep_structural_zeros(draws, missing, schema, uniform)
     for j, column in enumerate(schema.encoded):
         number = as_number(column)
         if number is not None and number.significant is not None:  # rounded before others are computed from them
             draws[:, missing[:, j], j] = number.written(draws[:, missing[:, j], j])
-    found = _in_line(FilledRows(draws, observed, missing, uniform, ties), schema, but)
+    found = _in_line(FilledRows(draws, observed, missing, uniform, ties), schema)
     if uniform is not None:
-        keep = functools.partial(_in_line, schema=schema, but=but)
-        redraw(FilledRows(draws, observed, missing, uniform, ties), schema, found, keep, but)
+        keep = functools.partial(_in_line, schema=schema)
+        redraw(FilledRows(draws, observed, missing, uniform, ties), schema, found, keep)
     apart.update(found)
     return apart
 
 
-def _in_line(filled: FilledRows, schema: Schema, but: Collection[str]) -> Apart:
+def _in_line(filled: FilledRows, schema: Schema) -> Apart:
     """Let the fills keep to their relations and orders, and those of other columns to structural zeros, in place."""
     draws, observed, missing, uniform, ties = filled
-    apart = _kept(draws, observed, missing, schema, but, uniform)
+    apart = _kept(draws, observed, missing, schema, uniform)
     if schema.orders:
-        bands = [one for one in schema.relations if one.how in LATE and not set(one.names) & set(but)]
+        bands = [one for one in schema.relations if one.how in LATE]
         others = {name for one in schema.relations if one.how not in LATE for name in one.names}
         others |= {one.names[0] for one in bands}
         free = [one for one in bands if one.names[1] not in others]
-        apart.update(keep_orders(draws, observed, missing, schema, but, _rooms(observed, missing, schema, free), ties))
+        apart.update(keep_orders(draws, observed, missing, schema, _rooms(observed, missing, schema, free), ties))
         for one in bands:  # a number that was moved takes a level along that is a fill too
             first, second = (schema.modelled.index(name) for name in one.names)
             rows = np.flatnonzero(missing[:, first] & missing[:, second])
@@ -102,7 +100,7 @@ def _in_line(filled: FilledRows, schema: Schema, but: Collection[str]) -> Apart:
     if uniform is not None:  # again: cells that were computed or moved since may be of another kind
         settled = {name for relation in schema.relations for name in relation.names}
         settled |= {name for order in schema.orders for name in (order.low, order.high)}
-        apart.update(keep_structural_zeros(draws, missing, schema, uniform, but, settled))
+        apart.update(keep_structural_zeros(draws, missing, schema, uniform, settled))
     return apart
 
 
@@ -149,12 +147,11 @@ def _kept(
     observed: Floats,
     missing: Bools,
     schema: Schema,
-    but: Collection[str],
     uniform: Callable[[str], Floats] | None,
 ) -> Apart:
     """Let the fills keep to relations; where some fill could not."""
     at = {name: i for i, name in enumerate(schema.modelled)}
-    own = [one for one in schema.relations if not set(one.names) & set(but)]
+    own = list(schema.relations)
     if not own or not missing.any():
         return Apart(draws.shape[:2])
 

@@ -7,7 +7,7 @@ A model knows such columns as numbers that go together, and where they are close
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 from typing import NamedTuple
@@ -141,7 +141,6 @@ def keep_orders(
     observed: Floats,
     missing: Bools,
     schema: Schema,
-    but: Collection[str] = (),
     room: Mapping[str, tuple[Floats, Floats]] | None = None,
     ties: Callable[[str, str], Floats] | None = None,
 ) -> Apart:
@@ -150,7 +149,6 @@ def keep_orders(
     draws     [m, N, columns] codes of completed rows
     observed  [N, columns] codes of the same rows, exact where a cell is observed
     missing   [N, columns]
-    but       columns whose orders are left alone
     room      by columns of relations from where to where [N] each may move all the same
     ties      by the names of a column and of the other one of its order random numbers from 0 to 1 [m, N]; None: fills
               are equal as often as they are drawn so
@@ -164,11 +162,8 @@ def keep_orders(
     if not schema.orders or not missing.any():
         return apart
     rooms = room or {}
-    fixed_by = [one for one in schema.relations if not set(one.names) & set(but)]
-    settled = {name for one in fixed_by for name in one.names} - set(rooms)
-    names, *limits = _closed(schema.orders)
-    kept = [i for i, name in enumerate(names) if name not in but]  # what follows of the others is kept all the same
-    names, (most, small, spread, ratio) = [names[i] for i in kept], (one[np.ix_(kept, kept)] for one in limits)
+    settled = {name for one in schema.relations for name in one.names} - set(rooms)
+    names, most, small, spread, ratio = _closed(schema.orders)
     places = [schema.modelled.index(name) for name in names]
     values = np.where(missing[:, places], draws[:, :, places], observed[:, places])
     fixed = ~missing[:, places] | np.array([name in settled for name in names], bool)
@@ -205,15 +200,14 @@ def keep_orders(
     return apart
 
 
-def out_of_order(values: Floats, schema: Schema, but: Collection[str] = ()) -> Bools:
-    """[..] which rows of codes [.., columns] are not in the order of their columns, those `but` aside."""
+def out_of_order(values: Floats, schema: Schema) -> Bools:
+    """[..] which rows of codes [.., columns] are not in the order of their columns."""
     wrong = np.zeros(values.shape[:-1], bool)
     if schema.orders:
         names, most, *_ = _closed(schema.orders)
         for i, j in np.argwhere(np.isfinite(most)).tolist():
-            if not {names[i], names[j]} & set(but):
-                low, high = (values[..., schema.modelled.index(names[k])] for k in (i, j))
-                wrong |= crossed(low, high + most[i, j])
+            low, high = (values[..., schema.modelled.index(names[k])] for k in (i, j))
+            wrong |= crossed(low, high + most[i, j])
     return wrong
 
 

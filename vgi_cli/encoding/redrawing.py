@@ -7,7 +7,7 @@ the two cells is given another value, those first that are near to what was draw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -48,22 +48,19 @@ class FilledRows(NamedTuple):
         )
 
 
-def redraw(
-    rows: FilledRows, schema: Schema, found: Apart, keep: Callable[[FilledRows], Apart], but: Collection[str]
-) -> None:
+def redraw(rows: FilledRows, schema: Schema, found: Apart, keep: Callable[[FilledRows], Apart]) -> None:
     """Let rows that have cells which never go together, and break no other rule, keep to all of them, in place; those
     for which nothing is found stay as they are.
 
     found  where fills do not keep to rules; those rows that do then are no longer there
     keep   lets rows keep to relations and orders
-    but    columns whose rules are left alone
     """
     zeros = [one for one in found.counts() if isinstance(one, StructuralZeros)]
     if not zeros:
         return
     draw, row = np.nonzero(found.rows())
     own = rows.at(draw, row)
-    checks = _Checks(schema, but, own.missing)
+    checks = _Checks(schema, own.missing)
     wrong = checks.pairs(own.draws[0], np.arange(len(row)))
     left = np.flatnonzero(wrong.sum(1) > 0)
     best, fixed, count = own.draws[0].copy(), np.zeros(own.missing.shape, bool), wrong.sum(1)
@@ -104,13 +101,13 @@ def redraw(
 
 
 class _Checks:
-    """Which rules rows keep to, but for those of some columns; `missing` [n, columns]: their holes."""
+    """Which rules rows keep to; `missing` [n, columns]: their holes."""
 
-    def __init__(self, schema: Schema, but: Collection[str], missing: Bools) -> None:
-        self._schema, self._but, self._missing = schema, but, missing
+    def __init__(self, schema: Schema, missing: Bools) -> None:
+        self._schema, self._missing = schema, missing
         names = schema.modelled
-        relations = [one for one in schema.relations if not set(one.names) & set(but)]
-        zeros = [one for one in schema.structural_zeros if not set(one.names) & set(but)]
+        relations = schema.relations
+        zeros = schema.structural_zeros
         self._relations = [(one, [names.index(name) for name in one.names]) for one in relations]
         self._zeros = [(pair, [names.index(name) for name in pair.names]) for one in zeros for pair in one.single()]
         self._stay = {names.index(one.name) for one in schema.rules}
@@ -133,7 +130,7 @@ class _Checks:
             filled = self._missing[rows][:, places].any(1)
             digit = half_digit(self._schema.encoded[places[0]])
             able &= ~(departing(one, exact[:, places], digit) & filled)
-        return able & ~out_of_order(exact, self._schema, self._but)
+        return able & ~out_of_order(exact, self._schema)
 
     def within(self, codes: Floats, before: Floats) -> Bools:
         """[n] which codes [n, columns] lie within the limits of their columns, or are as they were `before` [n,

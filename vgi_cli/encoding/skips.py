@@ -7,7 +7,7 @@ A model learns nothing of what such columns hold there, and takes it to be as li
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -192,16 +192,13 @@ def contradictions(table: Table, schema: Schema) -> list[int]:
     return [int(rows.sum()) for rows in against]
 
 
-def keep_thresholds(
-    draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], but: Collection[str] = ()
-) -> Apart:
+def keep_thresholds(draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats]) -> Apart:
     """Draw another number in place of each that goes with no cell of a column which is observed, from those that are
     seen beside such cells. In place; where two thresholds leave none. Arguments as of `keep_skips`."""
     own = []
     for one in schema.thresholds:
-        if one.name not in but:
-            at, others = schema.modelled.index(one.name), [schema.modelled.index(other) for other in one.others]
-            own.append((one, at, np.flatnonzero(missing[:, at] & ~missing[:, others].all(1))))
+        at, others = schema.modelled.index(one.name), [schema.modelled.index(other) for other in one.others]
+        own.append((one, at, np.flatnonzero(missing[:, at] & ~missing[:, others].all(1))))
     for one, at, rows in own:
         values, fills = np.array(one.values), draws[:, rows, at]
         drawn = values[np.minimum((uniform(one.name)[:, rows] * len(values)).astype(int), len(values) - 1)]
@@ -219,7 +216,6 @@ def keep_skips(
     missing: Bools,
     schema: Schema,
     uniform: Callable[[str], Floats],
-    but: Collection[str] = (),
 ) -> Apart:
     """Draw another level in place of each that goes with no cell of a column which is observed, where a sampler that
     knows of skips (`mask_probability`) was not asked, or had no other draw. In place; where no level is left.
@@ -227,10 +223,9 @@ def keep_skips(
     draws    [m, N, columns] codes of completed rows
     missing  [N, columns]
     uniform  by the name of a column random numbers from 0 to 1 [m, N]
-    but      columns whose levels stay
     """
     apart = Apart(draws.shape[:2])
-    for name in dict.fromkeys(one.name for one in schema.skips if one.name not in but):
+    for name in dict.fromkeys(one.name for one in schema.skips):
         at, own = schema.modelled.index(name), [one for one in schema.skips if one.name == name]
         weights = np.zeros((len(missing), len(own[0].shares)))
         free = np.ones(weights.shape, bool)

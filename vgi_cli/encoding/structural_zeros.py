@@ -308,7 +308,6 @@ def keep_structural_zeros(
     missing: Bools,
     schema: Schema,
     uniform: Callable[[str], Floats],
-    but: Collection[str] = (),
     settled: Collection[str] = (),
 ) -> Apart:
     """Draw another cell in place of one that goes with another one of its row in no row, where a sampler that knows of
@@ -318,14 +317,12 @@ def keep_structural_zeros(
     draws    [m, N, columns] codes of completed rows
     missing  [N, columns]
     uniform  by the name of a column random numbers from 0 to 1 [m, N]
-    but      columns whose zeros are left alone
     settled  columns whose fills stay
     """
     moving = missing & np.array([name not in settled for name in schema.modelled], bool)
     own = [
         (one, np.array(one.seen), [schema.modelled.index(name) for name in one.names])
         for one in schema.structural_zeros
-        if not set(one.names) & set(but)
     ]
     for one, seen, places in own:
         rows = np.flatnonzero(moving[:, places].any(1))
