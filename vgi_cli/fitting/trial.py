@@ -137,7 +137,7 @@ def _by_em(rows: Rows, recipe: Recipe) -> Trial:
     table = some.table.to(dtype=torch.float64)
     generator = stream(recipe.seed, "trial")
     family = cast(GaussianFamily, built(recipe.model.family, recipe.model_settings, table.layout).double())
-    family.initialise(completed(table, generator), generator)
+    family.initialise_filled(completed(table, generator), table.missing, generator)
     penalty, em = family.penalty(None, 1e-3), em_table(table.x, table.missing)
     begun, done = time.process_time(), -FIRST
     while done < LONGEST and (done <= 0 or time.process_time() - begun < SECONDS):

@@ -66,7 +66,7 @@ def fit_by_em(recipe: Recipe, rows: Rows, number: int, starts: dict[int, tuple[T
         start = completed(train, generator)
         starts[number] = start, generator.get_state()
     model = built(family, recipe.model_settings, train.layout).double()
-    model.initialise(start, generator)
+    model.initialise_filled(start, train.missing, generator)
     penalty = model.penalty(em.pooling, em.floor)
     climb(model, em_table(train.x, train.missing, train.relative_weight), penalty, epochs=EPOCHS, tolerance=TOLERANCE)
     imputer = ExactImputer([model.for_fills()], tails=train.layout.tails)

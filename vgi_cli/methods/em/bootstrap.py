@@ -215,7 +215,8 @@ class _Sampled:
         """Let a refit begin with rows of its sample, filled by the fitted model, not with the fitted parameters."""
         seed = int(torch.randint(2**62, (), generator=generator))
         drawn = torch.multinomial(weights, self.table.N, replacement=True, generator=generator)
-        refit.initialise(filled(self.fitted, self.table.x, self.table.missing, seed)[drawn], generator)
+        rows = filled(self.fitted, self.table.x, self.table.missing, seed)[drawn]
+        refit.initialise_filled(rows, self.table.missing[drawn], generator)
 
     def _sample(self, weights: Tensor, generator: torch.Generator) -> EmTable:
         """The rows with the weights of a sample, wide cells at places that are drawn anew."""

@@ -267,11 +267,11 @@ def start(
     some = early_rows(table) if early else None
     if some is None:
         rows = table if table.scratch is None else table.rows(spread_rows(table.N, starting_rows(table.D)))
-        model.initialise(completed(rows, generator), generator)
+        model.initialise_filled(completed(rows, generator), rows.missing, generator)
         return False
     few = table.rows(some)
     few = few._replace(x=few.x.to(torch.float64), scratch=None)
-    model.initialise(completed(few, generator), generator)
+    model.initialise_filled(completed(few, generator), few.missing, generator)
     # Whatever `--epochs` says: a fit may be resumed.
     short = {"epochs": EARLY_EPOCHS, "tolerance": EARLY_TOLERANCE * tolerance_of(config, model)}
     climb_rounded(model, few, config.model_copy(update=short), generator, each)

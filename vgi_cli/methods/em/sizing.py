@@ -230,8 +230,8 @@ def held_out(
         each(number / FOLDS)
         kept, held = fold != number, fold == number
         model = family.build(config, table.layout).double()
-        model.initialise(starts[number], torch.Generator().manual_seed(seed))
         part = table.rows(kept)
+        model.initialise_filled(starts[number], part.missing, torch.Generator().manual_seed(seed))
         train = em_table(part.x, part.missing, part.relative_weight)
         climb(
             model,

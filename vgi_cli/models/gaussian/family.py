@@ -286,6 +286,11 @@ class GaussianFamily(Marginal):
         """The configurations among which `methods/sizing` chooses, with the user's own values kept: paths of growing
         size, each of which may be left when it stops paying."""
 
+    def initialise_filled(self, x: Tensor, missing: Tensor | None, generator: torch.Generator) -> None:
+        """As `initialise`, by rows x [R, D] of which it is known what was missing [R, D] (None: nothing is) and filled:
+        what a family asks of observed cells alone it may."""
+        self.initialise(x, generator)
+
     @abstractmethod
     def log_weights(self) -> Tensor:
         """[K] logarithms of the components' weights, normalised."""

@@ -153,8 +153,11 @@ class GaussianMixture(GaussianFamily):
             for nu in strengths
         ]
 
-    @torch.no_grad()
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
+        self.initialise_filled(x, None, generator)
+
+    @torch.no_grad()
+    def initialise_filled(self, x: Tensor, missing: Tensor | None, generator: torch.Generator) -> None:
         """Centres by k-means++ and five sweeps of k-means on standardised rows; one covariance for all, that within.
         The levels of a dimension count in k-means as much as a number does."""
         dtype, device, K, mixed = self.logits.dtype, self.logits.device, self.gaussians.K, None
@@ -171,7 +174,7 @@ class GaussianMixture(GaussianFamily):
         label = _k_means(unit, K, generator)
         if isinstance(mixed, Shifted) and self._shifts:
             self.double()
-            mixed.choose(rows, label)
+            mixed.choose(rows, label, missing)
             x = mixed.centred(rows)
         one_hot = torch.nn.functional.one_hot(label, K).to(x.dtype)
         count = one_hot.sum(0)
@@ -261,8 +264,10 @@ class GaussianMixture(GaussianFamily):
     def remarks(self, layout: Layout) -> Sequence[str]:
         if not isinstance(self.gaussians, Shifted):
             return ()
-        names = [layout.label(layout.discrete[i]) for i in self.gaussians.places]
-        return ["levels that shift the numbers within clusters: " + (", ".join(names) if names else "of no column")]
+        names = {i: layout.label(layout.discrete[i]) for i in self.gaussians.places}
+        pairs = [f"{names[i]} × {names[k]}" for i, k in self.gaussians.pairs.tolist()]
+        shifting = ", ".join([*names.values(), *pairs]) if names else "of no column"
+        return [f"levels that shift the numbers within clusters: {shifting}"]
 
     def cell_laws(self) -> CellLaws:
         if isinstance(self.gaussians, Shifted):

@@ -9,6 +9,9 @@ one of them names groups, as clinics or schools do). So a
 component of an incomplete row is a mixture over the combinations that agree with what is observed, in each of which the
 Gaussian is known and the forest's levels are: every marginal, conditional and draw is exact.
 
+Of a pair of columns d holds the products of their indicators too, where the rows say that the two interact
+(`_Interactions`): a difference between groups that is another one in another period.
+
 EM ties those expanded components: weights, tables and Gaussians are learnt from sums over the combinations, and B after
 them, given the means and covariances just learnt (a conditional maximisation, Meng and Rubin 1993). A ridge of SHIFT
 pseudo-rows pulls each coefficient to 0, in units of the column's variance.
@@ -16,7 +19,9 @@ pseudo-rows pulls each coefficient to 0, in units of the column's variance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple, Self
 
@@ -38,6 +43,10 @@ GROUPS, GROUP_CELLS = 16, 256
 """A column of more levels than that names groups; combinations that it and the others which shift may have."""
 SHIFT = 5.0
 """Pseudo-rows of no shift, for each coefficient."""
+CROSSED_ROWS = 10
+"""Rows of each combination of two columns' levels from which on the pair may have an interaction."""
+MOST_PAIRS = 100
+"""Pairs of columns that are looked at for one."""
 MISSING = 0.4
 """Share of missing cells at which the work is counted, where it is not known."""
 DENSE, MOST_ITERATIONS, TOLERANCE = 600, 100, 1e-8
@@ -47,16 +56,19 @@ first residual at which they end."""
 
 class Shifted(Mixed):
     """`shift` [F, D]: B, a row for each level of each discrete dimension; those of dimensions that do not shift have no
-    effect and stay 0.
+    effect and stay 0. `crossing` [P, D]: rows of B for each pair of levels of each pair of dimensions that
+    interact, the second level fastest.
 
     chosen        [n] bool: the discrete dimensions that shift
     share         [F] the shares of the levels in the rows of the start
+    pairs         [M, 2] (int64) the pairs of discrete dimensions that interact; both shift
     places        the discrete dimensions that shift, in order
     combinations  [J, places] every combination of their levels, the last one fastest
     """
 
     chosen: Tensor
     share: Tensor
+    pairs: Tensor
     combinations: Tensor
     _rows: Tensor  # [Q] of `shift`: those of the dimensions that shift
     _indicators: Tensor  # [J, Q] those of the combinations: 0 and 1, which every precision holds
@@ -68,12 +80,18 @@ class Shifted(Mixed):
         self.register_buffer("share", torch.zeros(sum(levels)))
         for name in ("combinations", "_rows", "_indicators"):
             self.register_buffer(name, torch.zeros(0), persistent=False)
+        self.register_buffer("pairs", torch.zeros(0, 2, dtype=torch.int64))
         self.shift = nn.Parameter(torch.zeros(sum(levels), numbers.means().shape[1]))
-        self._take(self.chosen, self.share)
+        self.crossing = nn.Parameter(torch.zeros(0, numbers.means().shape[1]))
+        self._take(self.chosen, self.share, self.pairs)
 
-    def _take(self, chosen: Tensor, share: Tensor) -> None:
-        """Let dimensions chosen [n] shift, whose levels have shares [F], in place."""
+    def _take(self, chosen: Tensor, share: Tensor, pairs: Tensor) -> None:
+        """Let dimensions chosen [n] shift, whose levels have shares [F], and pairs [M, 2] of them interact, in place:
+        each parameter stays the same object."""
         levels, device = self.categories.forest.levels, self.share.device
+        self.pairs = pairs.to(device)
+        P = sum(levels[i] * levels[k] for i, k in pairs.tolist())
+        self.crossing.data = self.crossing.data.new_zeros(P, self.crossing.shape[1])
         self.chosen.copy_(chosen)
         self.share.copy_(share)
         self.places = tuple(int(i) for i in chosen.nonzero()[:, 0])
@@ -84,22 +102,56 @@ class Shifted(Mixed):
         one_hot = [torch.nn.functional.one_hot(c, n) for c, n in zip(self.combinations.unbind(1), sizes, strict=True)]
         self._indicators = (torch.cat(one_hot, 1) if one_hot else self.combinations).to(self.share)
 
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Pairs that interact are saved where there are any."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if not len(self.pairs):
+            del destination[f"{prefix}pairs"], destination[f"{prefix}crossing"]
+
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        """Parameters that were saved bring the dimensions that shift with them."""
+        """Parameters that were saved bring the dimensions that shift with them, and the pairs that interact."""
+        names = f"{prefix}pairs", f"{prefix}crossing"
+        pairs = state_dict.get(names[0], self.pairs.new_zeros(0, 2))
+        if why := self._no_pairs(pairs, state_dict.get(f"{prefix}chosen")):
+            args[-1].append(f"{names[0]}: {why}")  # what load_state_dict says is wrong
+            return
+        self._take(self.chosen, self.share, pairs.long())
+        if not len(pairs) and names[1] not in state_dict:
+            state_dict = {**state_dict, names[0]: self.pairs, names[1]: self.crossing.data}
         super()._load_from_state_dict(state_dict, prefix, *args)
-        self._take(self.chosen, self.share)
+        crossing = self.crossing.data
+        self._take(self.chosen, self.share, self.pairs)
+        self.crossing.data = crossing
+
+    def _no_pairs(self, pairs: Tensor, chosen: Tensor | None) -> str:
+        """Why these are no pairs of dimensions chosen [n] that shift; empty where they are."""
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            return f"it is of shape {list(pairs.shape)}, not [pairs, 2]"
+        shift = [] if chosen is None else chosen.flatten().nonzero()[:, 0].tolist()
+        wrong = [(i, k) for i, k in pairs.tolist() if not (i < k and i in shift and k in shift)]
+        return f"{wrong[0]} are no two dimensions that shift" if wrong else ""
 
     @property
     def independent(self) -> bool:
         return super().independent and not self.places
 
     def dummies(self) -> Tensor:
-        """[J, Q] d of each combination: the indicators less the shares."""
-        return self._indicators - self.share[self._rows]
+        """[J, Q + P] d of each combination: the indicators less the shares, and of pairs that interact the products of
+        these."""
+        d = self._indicators - self.share[self._rows]
+        if not len(self.pairs):
+            return d
+        of = dict(zip(self.places, d.split([self.categories.forest.levels[i] for i in self.places], 1), strict=True))
+        return torch.cat([d, *(products(of[i], of[k]) for i, k in self.pairs.tolist())], 1)
 
     def shifts(self) -> Tensor:
         """[J, D] by how much the rows of each combination are shifted."""
-        return self.dummies() @ self.shift[self._rows]
+        return self.dummies() @ self._coefficients()
+
+    def _coefficients(self) -> Tensor:
+        """[Q + P, D] of the columns of d."""
+        B = self.shift[self._rows]
+        return torch.cat([B, self.crossing]) if len(self.pairs) else B
 
     def moved(self, levels: Tensor) -> Tensor:
         """[R, D] by how much rows of these levels [R, n] (int64) are shifted."""
@@ -170,7 +222,8 @@ class Shifted(Mixed):
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         value = super().log_penalty(scale, penalty)
-        return value - 0.5 * (self._ridge(scale, penalty) * self.shift.square()).sum()
+        value = value - 0.5 * (self._ridge(scale, penalty) * self.shift.square()).sum()
+        return value - 0.5 * (self._ridge(scale, penalty) * self.crossing.square()).sum() if len(self.pairs) else value
 
     def _ridge(self, scale: Scale, penalty: Penalty) -> Tensor:
         """[D] precisions of the coefficients a priori."""
@@ -182,7 +235,7 @@ class Shifted(Mixed):
             return
         super().maximise(statistics[:-1], scale, penalty)
         curve, right = self.numbers.shift_system(statistics[-1])
-        d, ridge, B = self.dummies(), self._ridge(scale, penalty), self.shift[self._rows]
+        d, ridge, B = self.dummies(), self._ridge(scale, penalty), self._coefficients()
         wanted = d.mT @ right - ridge * B
         if curve.ndim == 2:  # the columns are independent: a system each
             system = torch.einsum("ja,jb,jd->dab", d, d, curve) + torch.diag_embed(ridge[:, None].expand(-1, len(B)))
@@ -195,17 +248,21 @@ class Shifted(Mixed):
             system = system + torch.diag(ridge.repeat(len(B)))
             change = torch.cholesky_solve(wanted.reshape(-1, 1), torch.linalg.cholesky(system)).view_as(B)
         with torch.no_grad():
-            self.shift[self._rows] = B + change
+            main, crossing = (B + change).split([len(self._rows), len(self.crossing)])
+            self.shift[self._rows] = main
+            self.crossing.copy_(crossing)
 
     @torch.no_grad()
-    def choose(self, x: Tensor, label: Tensor) -> None:
-        """Choose which dimensions shift and start the shifts, in place, by complete rows x [R, D] of clusters [R].
+    def choose(self, x: Tensor, label: Tensor, missing: Tensor | None = None) -> None:
+        """Choose which dimensions shift and start the shifts, in place, by complete rows x [R, D] of clusters [R], of
+        which cells missing [R, D] (None: none) were filled.
 
         Numbers and indicators are taken less their means within the cluster. One after the other that dimension shifts
         which leaves the least of the numbers' variance (a ridge regression on the indicators of all dimensions so far;
         the mean over the numbers, each in units of its variance; adjusted for the coefficients), while that falls and
         the combinations of levels are at most CELLS (with a column of more than GROUPS levels GROUP_CELLS), of
-        MANY_ROWS and more FEW_CELLS. The coefficients are those of the last regression.
+        MANY_ROWS and more FEW_CELLS. Then pairs interact, and shift too (`_Interactions`). The coefficients are those
+        of the last regression.
         """
         levels = self.categories.forest.levels
         starts = list(accumulate(levels, initial=0))
@@ -241,15 +298,40 @@ class Shifted(Mixed):
                 break
             least, cells = best[0], cells * levels[best[1]]
             chosen.append(best[1])
-        self._take(torch.tensor([i in chosen for i in range(len(levels))]), one_hot.mean(0))
+        share = one_hot.mean(0)
+        self._take(torch.tensor([i in chosen for i in range(len(levels))]), share, self.pairs.new_zeros(0, 2))
         self.shift.zero_()
         if chosen:
             rows, B, _ = regression(chosen)
             self.shift[rows] = (B * sd).to(self.shift)
+        if free <= 0 or total <= 0:
+            return
+        seen = torch.ones_like(numbers, dtype=torch.bool) if missing is None else ~missing[:, self.continuous]
+        interactions = _Interactions(y, one_hot, levels, label, seen)
+        pairs = interactions.found(chosen, lambda places: math.prod(levels[i] for i in places) <= most(places))
+        if pairs:
+            shifting = {*chosen, *(i for pair in pairs for i in pair)}
+            self._take(torch.tensor([i in shifting for i in range(len(levels))]), share, self.pairs.new_tensor(pairs))
+            self._start(one_hot, y, label, sd)
+
+    def _start(self, one_hot: Tensor, y: Tensor, label: Tensor, sd: Tensor) -> None:
+        """Set all coefficients to those of a regression of numbers y [R, D] less the means of clusters label [R] on
+        indicators one_hot [R, F] and their products, in units of sd [D]; in place."""
+        d = (one_hot - self.share).split(self.categories.forest.levels, 1)
+        crossed = [products(d[i], d[k]) for i, k in self.pairs.tolist()]
+        design = _within(torch.cat([*(d[i] for i in self.places), *crossed], 1), label)
+        system = design.mT @ design + SHIFT * torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
+        B = torch.linalg.solve(system, design.mT @ y) * sd
+        main, crossing = B.to(self.shift).split([len(self._rows), len(self.crossing)])
+        self.shift[self._rows] = main
+        self.crossing.copy_(crossing)
 
     def shrink_to(self, other: Self, share: float) -> None:
         super().shrink_to(other, share)
+        if not torch.equal(self.pairs, other.pairs):
+            raise ValueError("only shifts of which the same pairs interact can be shrunk to each other")
         self.shift.copy_(torch.lerp(other.shift, self.shift, share))
+        self.crossing.copy_(torch.lerp(other.crossing, self.crossing, share))
 
     def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
         x = super().sample(component, generator)
@@ -261,7 +343,9 @@ class Shifted(Mixed):
 
     def free_parameters(self) -> int:
         levels = self.categories.forest.levels
-        return super().free_parameters() + sum(levels[i] - 1 for i in self.places) * self.shift.shape[1]
+        pairs: list[tuple[int, int]] = self.pairs.tolist()
+        free = sum(levels[i] - 1 for i in self.places) + sum((levels[i] - 1) * (levels[k] - 1) for i, k in pairs)
+        return super().free_parameters() + free * self.shift.shape[1]
 
 
 def _within(values: Tensor, label: Tensor) -> Tensor:
@@ -269,6 +353,95 @@ def _within(values: Tensor, label: Tensor) -> Tensor:
     one_hot = torch.nn.functional.one_hot(label).to(values)
     means = (one_hot.mT @ values) / one_hot.sum(0).clamp(min=1)[:, None]
     return values - means[label]
+
+
+def products(a: Tensor, b: Tensor) -> Tensor:
+    """[R, n m] each column of a [R, n] times each of b [R, m], those of b fastest."""
+    return (a[:, :, None] * b[:, None, :]).flatten(1)
+
+
+@dataclass(frozen=True)
+class _Interactions:
+    """Looks for pairs of columns of levels whose effects on numbers are not additive.
+
+    y        [R, D] numbers, less the means of their clusters
+    one_hot  [R, F] indicators of the levels
+    levels   of each column of them
+    label    [R] the clusters
+    seen     [R, D] which numbers were not filled
+    """
+
+    y: Tensor
+    one_hot: Tensor
+    levels: Sequence[int]
+    label: Tensor
+    seen: Tensor
+
+    def found(self, shifting: Sequence[int], room: Callable[[Sequence[int]], bool]) -> list[tuple[int, int]]:
+        """The pairs that interact, in order: one after the other that which explains the numbers best beyond what is
+        additive, by the BIC of one column of numbers, less twice the logarithm of the number of choices (the extended
+        BIC of Chen and Chen 2008).
+
+        shifting  columns whose levels shift the numbers; those of a pair do then too (a column may have an effect on
+                  either side of 0 in combination with another, and none on average)
+        room      whether there is room for the combinations of some columns' levels
+        """
+        chosen: list[tuple[int, int]] = []
+        places = list(shifting)
+        every = [(i, k) for i in range(len(self.levels)) for k in range(i) if min(self.levels[i], self.levels[k]) > 1]
+        every = sorted(((k, i) for i, k in every), key=lambda pair: (-len({*pair} & {*shifting}), pair))[:MOST_PAIRS]
+        price = 2 * math.log(2 * self.y.shape[1] * max(len(every), 1))
+        while True:
+            able = [pair for pair in every if pair not in chosen and room([*dict.fromkeys([*places, *pair])])]
+            if not able:
+                return sorted(chosen)
+            residuals = self._residuals(places, chosen)
+            gain, pair = max((self._gain(pair, *residuals), pair) for pair in able)
+            if gain <= price:
+                return sorted(chosen)
+            chosen.append(pair)
+            places = [*dict.fromkeys([*places, *pair])]
+
+    def _residuals(self, places: Sequence[int], pairs: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor, Tensor]:
+        """What columns of levels and some products leave of each column of numbers, twice: [R, 2 D], which of them are
+        looked at [R, 2 D], and how many degrees of freedom were spent [2 D].
+
+        First as it is, in all rows, filled ones too, since where it was seen may depend on the other numbers; then less
+        what the other numbers say of it, in the rows that have it.
+        """
+        y, (R, D) = self.y, self.y.shape
+        one = self.one_hot.split(self.levels, 1)
+        design = [y.new_zeros(R, 1), *(one[i] for i in places), *(products(one[i], one[k]) for i, k in pairs)]
+        within = _within(torch.cat(design, 1), self.label)
+        left = y - within @ torch.linalg.lstsq(within, y, driver="gelsd").solution
+        ridge = 1e-6 * R * torch.eye(D, dtype=y.dtype, device=y.device)
+        precision = torch.linalg.inv(left.mT @ left + ridge)
+        values = torch.cat([left, left @ precision / precision.diagonal()], 1)
+        used = torch.cat([torch.ones_like(self.seen), self.seen], 1).to(y)
+        spent = sum(self.levels[i] - 1 for i in places) + len(torch.unique(self.label))
+        spent += sum((self.levels[i] - 1) * (self.levels[k] - 1) for i, k in pairs)
+        return values, used, spent + torch.tensor([0, D - 1], device=y.device).repeat_interleave(D)
+
+    def _gain(self, pair: tuple[int, int], values: Tensor, used: Tensor, spent: Tensor) -> float:
+        """By how much the BIC of that column of numbers falls which the products of a pair explain best, of those with
+        CROSSED_ROWS rows in each combination: a table of two ways, with and without interaction."""
+        one = self.one_hot.split(self.levels, 1)
+        a, b = (self.levels[i] for i in pair)
+        cell = one[pair[0]].argmax(1) * b + one[pair[1]].argmax(1)
+        count, total = (values.new_zeros(a * b, values.shape[1]).index_add_(0, cell, v) for v in (used, used * values))
+        free = used.sum(0) - spent - (a - 1) * (b - 1)
+        able = (count.amin(0) >= CROSSED_ROWS) & (free > 0)
+        if not bool(able.any()):
+            return 0.0
+        count, total, free = count[:, able], total[:, able], free[able]
+        first, second = (torch.eye(n, dtype=values.dtype, device=values.device) for n in (a, b))
+        d = torch.cat([first.repeat_interleave(b, 0), second.repeat(a, 1)], 1)
+        gram, cross = torch.einsum("jp,jc,jq->cpq", d, count, d), (d.mT @ total).mT[:, :, None]
+        additive = (cross.mT @ torch.linalg.pinv(gram, hermitian=True) @ cross)[:, 0, 0]
+        whole = (total.square() / count).sum(0)
+        left = ((used * values.square()).sum(0)[able] - whole).clamp(min=1e-12)
+        gain = free * torch.log1p((whole - additive).clamp(min=0) / left)
+        return float((gain - (a - 1) * (b - 1) * free.log()).max())
 
 
 def _conjugate_gradients(d: Tensor, curve: Tensor, ridge: Tensor, wanted: Tensor) -> Tensor:
