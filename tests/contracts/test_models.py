@@ -16,13 +16,13 @@ from vgi_cli.registry import names as registry
 every = pytest.mark.parametrize("name", list(registry.MODELS))
 marginal = pytest.mark.parametrize("name", [n for n, entry in registry.MODELS.items() if "marginal" in entry.provides])
 with_density = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "density" in e.provides])
-SHIFTED = "mixture, dependence linear"
+SHIFTED, IN_PAIRS = "mixture, dependence linear", "mixture, dependence linear, of rows whose levels interact"
 """A model whose settings matter where there are levels."""
 with_levels = pytest.mark.parametrize(
-    "name", [*(n for n, e in registry.MODELS.items() if {"discrete", "density"} <= e.provides), SHIFTED]
+    "name", [*(n for n, e in registry.MODELS.items() if {"discrete", "density"} <= e.provides), SHIFTED, IN_PAIRS]
 )
 marginal_with_levels = pytest.mark.parametrize(
-    "name", [*(n for n, e in registry.MODELS.items() if {"discrete", "marginal"} <= e.provides), SHIFTED]
+    "name", [*(n for n, e in registry.MODELS.items() if {"discrete", "marginal"} <= e.provides), SHIFTED, IN_PAIRS]
 )
 LEVELS = {"mixed": (0, 3, 0, 2), "one number": (3, 0, 2), "levels": (3, 2, 4)}
 """Of each dimension its number of levels, 0 where it is continuous; the last one that has some is ordered."""
@@ -121,8 +121,11 @@ def mixed_rows(levels, rows, generator):
 
 def family_of(name):
     """The class of a model of levels and its settings."""
-    cls = registry.MODELS.load("mixture" if name == SHIFTED else name)
-    return cls, cls.Config(dependence="linear") if name == SHIFTED else cls.Config()
+    if name in (SHIFTED, IN_PAIRS):
+        cls = registry.MODELS.load("mixture")
+        return cls, cls.Config(dependence="linear", components=2 if name == IN_PAIRS else None)
+    cls = registry.MODELS.load(name)
+    return cls, cls.Config()
 
 
 def built_mixed(name, levels, seed=0, rows=400):
@@ -131,7 +134,11 @@ def built_mixed(name, levels, seed=0, rows=400):
     model = cls.build(config, mixed_layout(levels)).double()
     g = torch.Generator().manual_seed(seed)
     x = mixed_rows(levels, rows, g)
+    if name == IN_PAIRS and 0 in levels:
+        first, *_, last = (i for i, n in enumerate(levels) if n)
+        x[:, levels.index(0)] += 1.5 * x[:, first] * x[:, last]
     model.initialise(x, g)
+    assert name != IN_PAIRS or 0 not in levels or len(model.gaussians.pairs) == 1
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.05 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))

@@ -22,15 +22,15 @@ from vgi_cli.models.gaussian.shifted import Shifted
 LEVELS = (3, 0, 2, 0, 4)  # of the dimensions of most tests
 TREE = (-1, 0, 1)  # of its discrete ones
 FORMS = ["full", "factor", "full with outliers", "factor with outliers"]
-FORMS += [f"{form} shifted" for form in FORMS]
+FORMS += [*(f"{form} shifted" for form in FORMS), "full with outliers shifted in pairs", "factor shifted in pairs"]
 
 
 def built(
     form: str = "full with outliers", levels: tuple[int, ...] = LEVELS, K: int = 3, rows: int = 200
 ) -> tuple[GaussianMixture, Tensor]:
     """A model started from random rows and shaken, with a forest over three discrete dimensions; the rows."""
-    shifted = form.endswith(" shifted")
-    covariance, _, outliers = form.removesuffix(" shifted").partition(" with ")
+    form, shifted, in_pairs = form.partition(" shifted")
+    covariance, _, outliers = form.partition(" with ")
     settings = {"components": K, "covariance": covariance, "factors": 1, "outliers": bool(outliers)}
     settings["dependence"] = "linear" if shifted else "none"
     layout = Layout.of([f"c{i}" for i in range(len(levels))], levels=levels)
@@ -49,9 +49,12 @@ def built(
         held._take(Forest(held.forest.levels, TREE))
         prior = torch.randn(held.forest.T, dtype=torch.float64, generator=g)
         held.prior = held.forest.log_softmax(prior).exp()
-    if isinstance(mixed, Shifted):  # all but the last dimension of several
-        chosen = torch.arange(len(mixed.chosen)) < max(len(mixed.chosen) - 1, 1)
-        mixed._take(chosen, torch.rand(mixed.share.shape, generator=g, dtype=torch.float64))
+    if isinstance(mixed, Shifted):  # all but the last dimension of several; in pairs: all, and every two interact
+        chosen, pairs = torch.arange(len(mixed.chosen)) < max(len(mixed.chosen) - 1, 1), None
+        if in_pairs:
+            chosen = torch.ones_like(chosen)
+            pairs = torch.combinations(torch.arange(len(chosen)))
+        mixed._take(chosen, torch.rand(mixed.share.shape, generator=g, dtype=torch.float64), pairs)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.4 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))

@@ -83,14 +83,14 @@ class Shifted(Mixed):
         self.register_buffer("pairs", torch.zeros(0, 2, dtype=torch.int64))
         self.shift = nn.Parameter(torch.zeros(sum(levels), numbers.means().shape[1]))
         self.crossing = nn.Parameter(torch.zeros(0, numbers.means().shape[1]))
-        self._take(self.chosen, self.share, self.pairs)
+        self._take(self.chosen, self.share)
 
-    def _take(self, chosen: Tensor, share: Tensor, pairs: Tensor) -> None:
-        """Let dimensions chosen [n] shift, whose levels have shares [F], and pairs [M, 2] of them interact, in place:
-        each parameter stays the same object."""
+    def _take(self, chosen: Tensor, share: Tensor, pairs: Tensor | None = None) -> None:
+        """Let dimensions chosen [n] shift, whose levels have shares [F], and pairs [M, 2] of them interact (None: no
+        pair does), in place: each parameter stays the same object."""
         levels, device = self.categories.forest.levels, self.share.device
-        self.pairs = pairs.to(device)
-        P = sum(levels[i] * levels[k] for i, k in pairs.tolist())
+        self.pairs = self.pairs.new_zeros(0, 2) if pairs is None else pairs.to(device)
+        P = sum(levels[i] * levels[k] for i, k in self.pairs.tolist())
         self.crossing.data = self.crossing.data.new_zeros(P, self.crossing.shape[1])
         self.chosen.copy_(chosen)
         self.share.copy_(share)
@@ -150,8 +150,7 @@ class Shifted(Mixed):
 
     def _coefficients(self) -> Tensor:
         """[Q + P, D] of the columns of d."""
-        B = self.shift[self._rows]
-        return torch.cat([B, self.crossing]) if len(self.pairs) else B
+        return torch.cat([self.shift[self._rows], self.crossing])
 
     def moved(self, levels: Tensor) -> Tensor:
         """[R, D] by how much rows of these levels [R, n] (int64) are shifted."""
@@ -299,7 +298,7 @@ class Shifted(Mixed):
             least, cells = best[0], cells * levels[best[1]]
             chosen.append(best[1])
         share = one_hot.mean(0)
-        self._take(torch.tensor([i in chosen for i in range(len(levels))]), share, self.pairs.new_zeros(0, 2))
+        self._take(torch.tensor([i in chosen for i in range(len(levels))]), share)
         self.shift.zero_()
         if chosen:
             rows, B, _ = regression(chosen)
