@@ -14,6 +14,9 @@ filters      cigarettes a day are asked of smokers alone, and answered by nine i
 confounder   a treatment that three levels decide upon as they do upon y; six in ten levels are missing, the more often
              the higher y is: the effects of the treatment and of the levels on y
 survival     censored times: an exponential regression on x and a treatment; holes in x, more often where times are long
+did          differences in differences: y on two groups in two periods, whose product is -2, and x; a third of y is
+             missing, more often of one group and of high x
+parallel     the same without a product
 
 Holes are at random given a complete column (20 to 35 %), with a logistic chance. Defaults of `vgi fit`, and of mice
 (`r-mice`; it needs Rscript with the package mice), 20 filled tables each, pooled by Rubin's rules. For each estimate:
@@ -177,7 +180,34 @@ def survival(rows: int, rng: np.random.Generator) -> Study:
     return Study(whole.assign(arm=words(treated, "a", "b")), hidden, ("intercept", "x", "arm"), estimate)
 
 
-LAWS = {law.__name__: law for law in (logistic, interaction, dropout, clinics, items, filters, confounder, survival)}
+def did(rows: int, rng: np.random.Generator, product: float = -2.0) -> Study:
+    """An effect that is there in one group and one period."""
+    group, period, x = rng.random(rows) < 0.5, rng.random(rows) < 0.5, rng.normal(size=rows)
+    y = 10 + group + 1.5 * period + product * (group & period) + x + 1.5 * rng.normal(size=rows)
+    names = {"group": words(group, "treated", "control"), "period": words(period, "after", "before")}
+
+    def estimate(table: pd.DataFrame) -> Estimates:
+        treated, after = table.group == "treated", table.period == "after"
+        return least_squares(table.y, [treated, after, treated & after, table.x])
+
+    hidden = holes(["y"], group + 0.8 * x, 0.35, rng)
+    return Study(
+        pd.DataFrame({**names, "x": x.round(3), "y": y.round(3)}),
+        hidden,
+        ("intercept", "group", "period", "group × period", "x"),
+        estimate,
+    )
+
+
+def parallel(rows: int, rng: np.random.Generator) -> Study:
+    """Groups between which each period has the same difference."""
+    return did(rows, rng, 0.0)
+
+
+LAWS = {
+    law.__name__: law
+    for law in (logistic, interaction, dropout, clinics, items, filters, confounder, survival, did, parallel)
+}
 
 
 def words(which: np.ndarray, yes: str, no: str) -> np.ndarray:

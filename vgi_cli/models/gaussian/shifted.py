@@ -47,6 +47,8 @@ CROSSED_ROWS = 10
 """Rows of each combination of two columns' levels from which on the pair may have an interaction."""
 MOST_PAIRS = 100
 """Pairs of columns that are looked at for one."""
+BY_CHANCE = 0.05
+"""How probable it may be that some pair is taken to have one where none has."""
 MISSING = 0.4
 """Share of missing cells at which the work is counted, where it is not known."""
 DENSE, MOST_ITERATIONS, TOLERANCE = 600, 100, 1e-8
@@ -377,9 +379,9 @@ class _Interactions:
     seen: Tensor
 
     def found(self, shifting: Sequence[int], room: Callable[[Sequence[int]], bool]) -> list[tuple[int, int]]:
-        """The pairs that interact, in order: one after the other that which explains the numbers best beyond what is
-        additive, by the BIC of one column of numbers, less twice the logarithm of the number of choices (the extended
-        BIC of Chen and Chen 2008).
+        """The pairs that interact, in order: one after the other that whose products explain some column of numbers so
+        well beyond what is additive as is least probable by chance; while that is less than BY_CHANCE, shared equally
+        among all pairs and columns that are looked at.
 
         shifting  columns whose levels shift the numbers; those of a pair do then too (a column may have an effect on
                   either side of 0 in combination with another, and none on average)
@@ -389,14 +391,14 @@ class _Interactions:
         places = list(shifting)
         every = [(i, k) for i in range(len(self.levels)) for k in range(i) if min(self.levels[i], self.levels[k]) > 1]
         every = sorted(((k, i) for i, k in every), key=lambda pair: (-len({*pair} & {*shifting}), pair))[:MOST_PAIRS]
-        price = 2 * math.log(2 * self.y.shape[1] * max(len(every), 1))
+        most = BY_CHANCE / (2 * self.y.shape[1] * max(len(every), 1))
         while True:
             able = [pair for pair in every if pair not in chosen and room([*dict.fromkeys([*places, *pair])])]
             if not able:
                 return sorted(chosen)
             residuals = self._residuals(places, chosen)
-            gain, pair = max((self._gain(pair, *residuals), pair) for pair in able)
-            if gain <= price:
+            chance, _, pair = min((*self._chance(pair, *residuals), pair) for pair in able)
+            if chance >= most:
                 return sorted(chosen)
             chosen.append(pair)
             places = [*dict.fromkeys([*places, *pair])]
@@ -421,9 +423,10 @@ class _Interactions:
         spent += sum((self.levels[i] - 1) * (self.levels[k] - 1) for i, k in pairs)
         return values, used, spent + torch.tensor([0, D - 1], device=y.device).repeat_interleave(D)
 
-    def _gain(self, pair: tuple[int, int], values: Tensor, used: Tensor, spent: Tensor) -> float:
-        """By how much the BIC of that column of numbers falls which the products of a pair explain best, of those with
-        CROSSED_ROWS rows in each combination: a table of two ways, with and without interaction."""
+    def _chance(self, pair: tuple[int, int], values: Tensor, used: Tensor, spent: Tensor) -> tuple[float, float]:
+        """How probable it is by chance that products of a pair explain as much as these do of that column of numbers
+        which they explain best, of those with CROSSED_ROWS rows in each combination: a likelihood ratio test of a table
+        of two ways, with Bartlett's correction; and less twice the logarithm of the ratio."""
         one = self.one_hot.split(self.levels, 1)
         a, b = (self.levels[i] for i in pair)
         cell = one[pair[0]].argmax(1) * b + one[pair[1]].argmax(1)
@@ -431,7 +434,7 @@ class _Interactions:
         free = used.sum(0) - spent - (a - 1) * (b - 1)
         able = (count.amin(0) >= CROSSED_ROWS) & (free > 0)
         if not bool(able.any()):
-            return 0.0
+            return 1.0, 0.0
         count, total, free = count[:, able], total[:, able], free[able]
         first, second = (torch.eye(n, dtype=values.dtype, device=values.device) for n in (a, b))
         d = torch.cat([first.repeat_interleave(b, 0), second.repeat(a, 1)], 1)
@@ -439,8 +442,10 @@ class _Interactions:
         additive = (cross.mT @ torch.linalg.pinv(gram, hermitian=True) @ cross)[:, 0, 0]
         whole = (total.square() / count).sum(0)
         left = ((used * values.square()).sum(0)[able] - whole).clamp(min=1e-12)
-        gain = free * torch.log1p((whole - additive).clamp(min=0) / left)
-        return float((gain - (a - 1) * (b - 1) * free.log()).max())
+        more = (a - 1) * (b - 1)
+        ratio = float(((free + more / 2 - 1) * torch.log1p((whole - additive).clamp(min=0) / left)).max())
+        half = torch.tensor([more, ratio], dtype=torch.float64) / 2
+        return float(torch.special.gammaincc(*half)), -ratio
 
 
 def _conjugate_gradients(d: Tensor, curve: Tensor, ridge: Tensor, wanted: Tensor) -> Tensor:
