@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from vgi_cli.models.gaussian.family import em_table
 from vgi_cli.models.gaussian.gaussians import within
 from vgi_cli.models.gaussian.mixed import Mixed
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
-from vgi_cli.models.gaussian.shifted import GROUP_CELLS, GROUPS, MANY_ROWS, Shifted
+from vgi_cli.models.gaussian.shifted import CROSSED_ROWS, GROUP_CELLS, GROUPS, MANY_ROWS, Shifted
 
 LEVELS = (0, 3, 0, 2)
 COVARIANCES = ["full", "factor"]
@@ -36,6 +37,20 @@ def rows_of(N: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     noise = torch.randn(N, 2, dtype=torch.float64, generator=g) @ torch.tensor([[0.6, 0.3], [0.0, 0.5]]).double()
     x = mean + noise
     return torch.stack([x[:, 0], a.double(), x[:, 1], b.double()], 1), B
+
+
+CROSSED = torch.tensor([1.5, -1.2], dtype=torch.float64)
+"""By how much more than by both a row of the second level of both columns is shifted, in `rows_in_pairs`."""
+
+
+def rows_in_pairs(N: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """As `rows_of`, with an interaction of the two columns."""
+    x, B = rows_of(N, seed)
+    x[:, [0, 2]] += ((x[:, 1] == 1) & (x[:, 3] == 1))[:, None] * CROSSED
+    return x, B
+
+
+every_rows = pytest.mark.parametrize("rows", [rows_of, rows_in_pairs])
 
 
 def with_holes(x: Tensor, share: float = 0.3) -> Tensor:
@@ -77,11 +92,29 @@ def test_em_recovers_the_shifts_from_rows_with_holes(covariance: str) -> None:
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_every_plain_em_step_raises_the_objective(covariance: str) -> None:
+def test_em_recovers_an_interaction_from_rows_with_holes(covariance: str) -> None:
+    """In the means of the six combinations, less what is additive in them."""
+    x, _ = rows_in_pairs(3000)
+    missing = with_holes(x)
+    model = started(x, covariance)
+    with torch.no_grad():
+        shifted(model).crossing.zero_()
+    climb(model, em_table(x, missing), model.penalty(0.0, 1e-3), epochs=20, tolerance=1e-6)
+    assert shifted(model).pairs.tolist() == [[0, 1]] and shifted(model).combinations.shape == (6, 2)
+    table = shifted(model).shifts().detach().view(3, 2, 2)
+    beyond = table[:, 1] - table[:, 0]  # by how much b = 1 shifts beside each level of a
+    torch.testing.assert_close(beyond[1] - beyond[0], CROSSED, rtol=0, atol=0.2)
+    torch.testing.assert_close(beyond[2] - beyond[0], 0 * CROSSED, rtol=0, atol=0.2)
+
+
+@every_rows
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_every_plain_em_step_raises_the_objective(covariance: str, rows: Callable[..., tuple[Tensor, Tensor]]) -> None:
     """From far away too: the shifts follow the means and covariances that were learnt just before."""
-    x, _ = rows_of(300)
+    x, _ = rows(300)
     missing = with_holes(x, 0.4)
-    model = started(x, covariance, K=3)
+    model = started(x, covariance, K=2)
+    assert len(shifted(model).pairs) == (rows is rows_in_pairs)
     g = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -91,20 +124,25 @@ def test_every_plain_em_step_raises_the_objective(covariance: str) -> None:
     assert all(after >= before - 1e-9 * abs(before) for before, after in itertools.pairwise(values))
 
 
+@every_rows
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_where_em_stops_the_penalised_likelihood_has_no_slope_in_the_shifts(covariance: str) -> None:
-    x, _ = rows_of(100)
+def test_where_em_stops_the_penalised_likelihood_has_no_slope_in_the_shifts(
+    covariance: str, rows: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    x, _ = rows(200)
     missing = with_holes(x)
     model = started(x, covariance)
+    assert len(shifted(model).pairs) == (rows is rows_in_pairs)
     table, penalty = em_table(x, missing), model.penalty(None, 1e-3)
     for _ in range(100):
         iteration(model, table, penalty, accelerate=True)
     loglik = model.marginal_log_prob(x, missing).sum()
     value = loglik + model.gaussians.log_penalty(table.scale, penalty) + (penalty.weight * model.log_weights()).sum()
-    numbers = shifted(model).numbers
-    slopes = torch.autograd.grad(value, [shifted(model).shift, numbers.learnt.mean])  # type: ignore[union-attr]
-    assert all(slope.abs().max() < 1e-2 for slope in slopes)
+    mean = shifted(model).numbers.get_parameter("learnt.mean")
+    slopes = torch.autograd.grad(value, [shifted(model).shift, shifted(model).crossing, mean])
+    assert all(slope.abs().amax() < 1e-2 for slope in slopes if slope.numel())
     assert penalty.shift > 0 and shifted(model).shift.abs().max() > 0.2
+    assert rows is rows_of or shifted(model).crossing.abs().max() > 0.2
 
 
 def test_without_shifts_it_is_the_model_that_has_none() -> None:
@@ -176,6 +214,108 @@ def test_a_column_that_names_groups_shifts_beside_some_others() -> None:
     assert choosing((40,), (0.05,), R=MANY_ROWS).places == ()
 
 
+def crossing(effect: float, R: int, seed: int = 0, seen: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Rows [R, 4] of two groups and two periods that shift y by half of `effect` to either side, and by nothing on
+    average, and of two numbers, x and y; and which cells were missing [R, 4]: those of a share of y, filled without it.
+    """
+    g = torch.Generator().manual_seed(seed)
+    a, b = (torch.randint(2, (R,), generator=g) for _ in range(2))
+    known = torch.rand(R, generator=g) < seen
+    x, y = torch.randn(2, R, generator=g, dtype=torch.float64)
+    y = x + y + known * torch.where(a == b, 0.5, -0.5) * effect
+    missing = torch.zeros(R, 4, dtype=torch.bool)
+    missing[:, 3] = ~known
+    return torch.stack([a.double(), b.double(), x, y], 1), missing
+
+
+def crossed(x: Tensor, missing: Tensor | None = None, levels: tuple[int, ...] = (2, 2, 0, 0)) -> Shifted:
+    layout = Layout.of([f"c{i}" for i in range(len(levels))], levels=levels)
+    model = GaussianMixture.build(MixtureConfig(components=1, dependence="linear"), layout).double()
+    model.initialise_filled(x, missing, torch.Generator().manual_seed(0))
+    return shifted(model)
+
+
+def test_columns_interact_whose_effects_are_not_additive_though_none_has_one_on_average() -> None:
+    found = crossed(crossing(0.8, 400)[0])
+    assert found.pairs.tolist() == [[0, 1]] and found.places == (0, 1)
+    beyond = found.shifts().detach().view(2, 2, 2)
+    assert beyond[1, 1, 1] - beyond[1, 0, 1] - beyond[0, 1, 1] + beyond[0, 0, 1] > 1.0
+    assert found.moved(found.levels_of(crossing(0.8, 400)[0])).mean(0).abs().max() < 0.05
+    by_chance = [len(crossed(crossing(0.0, 200, seed)[0]).pairs) for seed in range(40)]
+    assert sum(by_chance) <= 6  # two are expected; seven are once in 300
+
+
+def test_an_interaction_is_looked_for_in_the_cells_that_were_not_filled() -> None:
+    rows = [crossing(0.7, 400, seed, seen=0.25) for seed in range(20)]
+    found = [(len(crossed(x, missing).pairs), len(crossed(x).pairs)) for x, missing in rows]
+    assert sum(known for known, _ in found) >= 14 and sum(unknown for _, unknown in found) <= 8
+
+
+def test_columns_interact_where_each_combination_has_some_rows() -> None:
+    x, _ = crossing(3.0, 400)
+    both = ((x[:, 0] == 1) & (x[:, 1] == 1)).nonzero()[:, 0]
+    few = torch.ones(len(x), dtype=torch.bool)
+    few[both[CROSSED_ROWS - 1 :]] = False
+    assert not len(crossed(x[few]).pairs)
+    few[both[CROSSED_ROWS - 1]] = True
+    assert len(crossed(x[few]).pairs) == 1
+
+
+def test_columns_interact_as_far_as_there_is_room_for_their_combinations() -> None:
+    """The two that do, of three; where the third has half as many levels as there may be, one may shift beside it."""
+    g = torch.Generator().manual_seed(1)
+    x, _ = crossing(2.0, 1200)
+    for n, pairs in ((3, [[0, 1]]), (16, [])):
+        third = torch.randint(n, (len(x),), generator=g)
+        own = torch.cat([x[:, :2], third[:, None].double(), x[:, 2:]], 1)
+        own[:, 4] += 3.0 * (third % 2) + (third > 1)
+        found = crossed(own, levels=(2, 2, n, 0, 0))
+        assert found.pairs.tolist() == pairs and 2 in found.places and len(found.combinations) <= 32
+
+
+def test_of_many_pairs_those_come_first_whose_columns_shift(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shifted_components, "MOST_PAIRS", 1)
+    x, _ = crossing(2.0, 400, seed=5)
+    other = torch.randint(2, (len(x), 1), generator=torch.Generator().manual_seed(1)).double()
+    for shifts, places, pairs in ((2 * other[:, 0], (0,), []), (x[:, 0] + x[:, 1], (1, 2), [[1, 2]])):
+        rows = torch.cat([other, x], 1)
+        rows[:, 4] += shifts
+        found = crossed(rows, levels=(2, 2, 2, 0, 0))
+        assert found.places == places and found.pairs.tolist() == pairs
+
+
+def test_pairs_that_interact_are_saved_and_those_of_an_older_run_do_not() -> None:
+    x, _ = rows_in_pairs(300)
+    model, plain = started(x), started(rows_of(300)[0])
+    assert "gaussians.pairs" in model.state_dict() and not any(
+        name.endswith(("pairs", "crossing")) for name in plain.state_dict()
+    )
+    empty = GaussianMixture.build(
+        MixtureConfig(components=2, outliers=True, dependence="linear"), Layout.of("xayb", levels=LEVELS)
+    ).double()
+    before = [*empty.parameters()]
+    for own in (model, plain, model):
+        empty.load_state_dict(own.state_dict())
+        assert torch.equal(shifted(empty).pairs, shifted(own).pairs)
+        assert torch.equal(empty.log_prob(x), own.log_prob(x))
+        assert empty.free_parameters() == own.free_parameters()
+    assert all(one is other for one, other in zip(before, empty.parameters(), strict=True))
+    assert model.free_parameters() == plain.free_parameters() + 2 * 2
+    state = model.state_dict()
+    for pairs, why in (([[1, 0]], "no two dimensions that shift"), ([[0, 7]], "no two"), ([0, 1], "of shape")):
+        with pytest.raises(RuntimeError, match=why):
+            empty.load_state_dict({**state, "gaussians.pairs": torch.tensor(pairs)})
+    with pytest.raises(RuntimeError, match="crossing"):
+        empty.load_state_dict({**state, "gaussians.crossing": torch.zeros(2, 2)})
+
+
+def test_what_pairs_interact_is_said() -> None:
+    layout = Layout.of("xayb", levels=LEVELS)
+    for rows, words in ((rows_in_pairs, ": a, b, a × b"), (rows_of, ": a, b")):
+        (line,) = started(rows(300)[0]).remarks(layout)
+        assert line.endswith(words)
+
+
 def test_the_start_is_the_regression_within_clusters() -> None:
     x, B = rows_of(4000)
     model = shifted(started(x))
@@ -200,8 +340,9 @@ def test_parameters_that_were_saved_bring_the_columns_that_shift() -> None:
     assert not empty.independent
 
 
-def test_shrinking_keeps_a_share_of_what_sets_the_shifts_apart() -> None:
-    x, _ = rows_of(300)
+@every_rows
+def test_shrinking_keeps_a_share_of_what_sets_the_shifts_apart(rows: Callable[..., tuple[Tensor, Tensor]]) -> None:
+    x, _ = rows(300)
     model = started(x)
     moved = copy.deepcopy(model)
     table = em_table(x, with_holes(x))
@@ -209,10 +350,14 @@ def test_shrinking_keeps_a_share_of_what_sets_the_shifts_apart() -> None:
     half = copy.deepcopy(moved)
     half.shrink_to(model, 0.5)
     torch.testing.assert_close(shifted(half).shift, (shifted(model).shift + shifted(moved).shift) / 2)
+    torch.testing.assert_close(shifted(half).crossing, (shifted(model).crossing + shifted(moved).crossing) / 2)
+    with pytest.raises(ValueError, match="the same pairs"):
+        half.shrink_to(started((rows_of if rows is rows_in_pairs else rows_in_pairs)(300)[0]), 0.5)
 
 
-def test_pieces_of_rows_change_nothing() -> None:
-    x, _ = rows_of(200)
+@every_rows
+def test_pieces_of_rows_change_nothing(rows: Callable[..., tuple[Tensor, Tensor]]) -> None:
+    x, _ = rows(200)
     missing = with_holes(x, 0.5)
     model = started(x)
     whole = model.marginal_log_prob(x, missing)
@@ -272,8 +417,11 @@ def test_iterations_solve_what_the_matrix_does(monkeypatch: pytest.MonkeyPatch, 
     assert 0 < gained(shifted_components._conjugate_gradients(d, curve, ridge, wanted)) < gained(exact)
 
 
-def test_a_step_is_the_same_by_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, _ = rows_of(300)
+@every_rows
+def test_a_step_is_the_same_by_iterations(
+    monkeypatch: pytest.MonkeyPatch, rows: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    x, _ = rows(300)
     table = em_table(x, with_holes(x))
     one, other = started(x), started(x)
     penalty = one.penalty(None, 1e-3)
@@ -281,6 +429,7 @@ def test_a_step_is_the_same_by_iterations(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(shifted_components, "DENSE", 0)
     other.em_step(table, penalty)
     torch.testing.assert_close(shifted(one).shift, shifted(other).shift, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(shifted(one).crossing, shifted(other).crossing, rtol=1e-6, atol=1e-8)
 
 
 def test_the_work_of_rows_counts_the_combinations_that_agree_with_them() -> None:
