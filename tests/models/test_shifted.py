@@ -15,7 +15,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.steps import climb, iteration
 from vgi_cli.models.gaussian import shifted as shifted_components
-from vgi_cli.models.gaussian.family import em_table
+from vgi_cli.models.gaussian.family import FilledRows, em_table
 from vgi_cli.models.gaussian.gaussians import within
 from vgi_cli.models.gaussian.mixed import Mixed
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
@@ -228,10 +228,16 @@ def crossing(effect: float, R: int, seed: int = 0, seen: float = 1.0) -> tuple[T
     return torch.stack([a.double(), b.double(), x, y], 1), missing
 
 
-def crossed(x: Tensor, missing: Tensor | None = None, levels: tuple[int, ...] = (2, 2, 0, 0)) -> Shifted:
+def crossed(
+    x: Tensor,
+    missing: Tensor | None = None,
+    levels: tuple[int, ...] = (2, 2, 0, 0),
+    of_row: Tensor | None = None,
+) -> Shifted:
     layout = Layout.of([f"c{i}" for i in range(len(levels))], levels=levels)
     model = GaussianMixture.build(MixtureConfig(components=1, dependence="linear"), layout).double()
-    model.initialise_filled(x, missing, torch.Generator().manual_seed(0))
+    missing = torch.zeros_like(x, dtype=torch.bool) if missing is None else missing
+    model.initialise_filled(FilledRows(x, missing, of_row), torch.Generator().manual_seed(0))
     return shifted(model)
 
 
@@ -249,6 +255,16 @@ def test_an_interaction_is_looked_for_in_the_cells_that_were_not_filled() -> Non
     rows = [crossing(0.7, 400, seed, seen=0.25) for seed in range(20)]
     found = [(len(crossed(x, missing).pairs), len(crossed(x).pairs)) for x, missing in rows]
     assert sum(known for known, _ in found) >= 14 and sum(unknown for _, unknown in found) <= 8
+
+
+def test_copies_of_rows_say_of_interactions_what_one_does() -> None:
+    x, missing = crossing(0.25, 400, seed=2)
+    twice = torch.arange(400).repeat(2)
+    assert not len(crossed(x).pairs) and not len(crossed(x[twice], missing[twice], of_row=twice).pairs)
+    assert len(crossed(x[twice], missing[twice]).pairs) == 1
+    some = torch.tensor([5, 2, 5, 9, 2, 2])
+    assert FilledRows(x[some], missing[some], some).once().tolist() == [0, 1, 3]
+    assert FilledRows(x[some], missing[some]).once().tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_columns_interact_where_each_combination_has_some_rows() -> None:

@@ -34,7 +34,7 @@ from vgi_cli.methods import reweighted
 from vgi_cli.methods.em.em import EmConfig, completed
 from vgi_cli.methods.optimisation import AscentConfig, batch_size_of, planned_epochs
 from vgi_cli.models.base import built
-from vgi_cli.models.gaussian.family import GaussianFamily, em_table
+from vgi_cli.models.gaussian.family import FilledRows, GaussianFamily, em_table
 from vgi_cli.models.gaussian.gaussians import MEMORY
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Silent
@@ -137,7 +137,7 @@ def _by_em(rows: Rows, recipe: Recipe) -> Trial:
     table = some.table.to(dtype=torch.float64)
     generator = stream(recipe.seed, "trial")
     family = cast(GaussianFamily, built(recipe.model.family, recipe.model_settings, table.layout).double())
-    family.initialise_filled(completed(table, generator), table.missing, generator)
+    family.initialise_filled(FilledRows(completed(table, generator), table.missing), generator)
     penalty, em = family.penalty(None, 1e-3), em_table(table.x, table.missing)
     begun, done = time.process_time(), -FIRST
     while done < LONGEST and (done <= 0 or time.process_time() - begun < SECONDS):

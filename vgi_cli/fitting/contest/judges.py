@@ -21,7 +21,7 @@ from vgi_cli.methods.em.em import completed
 from vgi_cli.methods.em.sizing import EPOCHS, TOLERANCE
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.base import built
-from vgi_cli.models.gaussian.family import GaussianFamily, em_table
+from vgi_cli.models.gaussian.family import FilledRows, GaussianFamily, em_table
 from vgi_cli.registry import names as registry
 from vgi_cli.runs.store import CHAINS
 from vgi_cli.samplers.base import Imputer, SamplerInput
@@ -66,7 +66,7 @@ def fit_by_em(recipe: Recipe, rows: Rows, number: int, starts: dict[int, tuple[T
         start = completed(train, generator)
         starts[number] = start, generator.get_state()
     model = built(family, recipe.model_settings, train.layout).double()
-    model.initialise_filled(start, train.missing, generator)
+    model.initialise_filled(FilledRows(start, train.missing), generator)
     penalty = model.penalty(em.pooling, em.floor)
     climb(model, em_table(train.x, train.missing, train.relative_weight), penalty, epochs=EPOCHS, tolerance=TOLERANCE)
     imputer = ExactImputer([model.for_fills()], tails=train.layout.tails)

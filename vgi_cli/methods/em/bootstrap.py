@@ -45,7 +45,7 @@ from vgi_cli.data import Rounding, TensorTable
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.em import EmConfig, redraws_of
 from vgi_cli.methods.em.steps import settle
-from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, em_table
+from vgi_cli.models.gaussian.family import EmTable, FilledRows, GaussianFamily, em_table
 from vgi_cli.models.gaussian.gaussians import Penalty
 from vgi_cli.models.gaussian.rounded import redrawn_table
 
@@ -216,7 +216,7 @@ class _Sampled:
         seed = int(torch.randint(2**62, (), generator=generator))
         drawn = torch.multinomial(weights, self.table.N, replacement=True, generator=generator)
         rows = filled(self.fitted, self.table.x, self.table.missing, seed)[drawn]
-        refit.initialise_filled(rows, self.table.missing[drawn], generator)
+        refit.initialise_filled(FilledRows(rows, self.table.missing[drawn], drawn), generator)
 
     def _sample(self, weights: Tensor, generator: torch.Generator) -> EmTable:
         """The rows with the weights of a sample, wide cells at places that are drawn anew."""

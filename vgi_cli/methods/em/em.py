@@ -55,7 +55,7 @@ from vgi_cli.methods.em.steps import (
 from vgi_cli.methods.optimisation import StepFailed
 from vgi_cli.methods.start import INITIAL_ROWS, gaussian_draws
 from vgi_cli.models.base import Model
-from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily, Sums, em_table
+from vgi_cli.models.gaussian.family import EmTable, EmValue, FilledRows, GaussianFamily, Sums, em_table
 from vgi_cli.models.gaussian.rounded import SWEEPS, redrawn_table
 from vgi_cli.ranges import Epochs, Positive, PseudoRows, Redraws
 from vgi_cli.ranks import Ranks
@@ -267,11 +267,11 @@ def start(
     some = early_rows(table) if early else None
     if some is None:
         rows = table if table.scratch is None else table.rows(spread_rows(table.N, starting_rows(table.D)))
-        model.initialise_filled(completed(rows, generator), rows.missing, generator)
+        model.initialise_filled(FilledRows(completed(rows, generator), rows.missing), generator)
         return False
     few = table.rows(some)
     few = few._replace(x=few.x.to(torch.float64), scratch=None)
-    model.initialise_filled(completed(few, generator), few.missing, generator)
+    model.initialise_filled(FilledRows(completed(few, generator), few.missing), generator)
     # Whatever `--epochs` says: a fit may be resumed.
     short = {"epochs": EARLY_EPOCHS, "tolerance": EARLY_TOLERANCE * tolerance_of(config, model)}
     climb_rounded(model, few, config.model_copy(update=short), generator, each)

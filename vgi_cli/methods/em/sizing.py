@@ -28,7 +28,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.methods.em.em import EmConfig, completed
 from vgi_cli.methods.em.steps import climb, nothing
 from vgi_cli.models.base import ModelConfig
-from vgi_cli.models.gaussian.family import GaussianFamily, em_table, step_work
+from vgi_cli.models.gaussian.family import FilledRows, GaussianFamily, em_table, step_work
 
 FOLDS = 3
 ROWS = 6_000
@@ -231,7 +231,7 @@ def held_out(
         kept, held = fold != number, fold == number
         model = family.build(config, table.layout).double()
         part = table.rows(kept)
-        model.initialise_filled(starts[number], part.missing, torch.Generator().manual_seed(seed))
+        model.initialise_filled(FilledRows(starts[number], part.missing), torch.Generator().manual_seed(seed))
         train = em_table(part.x, part.missing, part.relative_weight)
         climb(
             model,

@@ -131,6 +131,23 @@ def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None, scratch:
     return EmTable(rows, order, patterns, weights[order], Scale(mean, variance, x.shape[0]), scratch, whole=[])
 
 
+class FilledRows(NamedTuple):
+    """Complete rows x [R, D] of which cells missing [R, D] were filled; of_row [R] (int64): of which row of the table
+    each is, where some may be copies (None: none is)."""
+
+    x: Tensor
+    missing: Tensor
+    of_row: Tensor | None = None
+
+    def once(self) -> Tensor:
+        """[U] the places of the rows without copies, in order."""
+        if self.of_row is None:
+            return torch.arange(len(self.x), device=self.x.device)
+        own, place = torch.unique(self.of_row, return_inverse=True)
+        first = torch.full_like(own, len(self.x))
+        return first.scatter_reduce(0, place, torch.arange(len(self.x), device=own.device), "amin").sort().values
+
+
 class EmValue(NamedTuple):
     """Penalised objective and log-likelihood of the observed cells: nats, summed over weighted rows."""
 
@@ -286,10 +303,10 @@ class GaussianFamily(Marginal):
         """The configurations among which `methods/sizing` chooses, with the user's own values kept: paths of growing
         size, each of which may be left when it stops paying."""
 
-    def initialise_filled(self, x: Tensor, missing: Tensor | None, generator: torch.Generator) -> None:
-        """As `initialise`, by rows x [R, D] of which it is known what was missing [R, D] (None: nothing is) and filled:
-        what a family asks of observed cells alone it may."""
-        self.initialise(x, generator)
+    def initialise_filled(self, filled: FilledRows, generator: torch.Generator) -> None:
+        """As `initialise`, by rows of which it is known which cells were filled, and which rows are copies: a family
+        may ask some questions of what was observed alone, and once."""
+        self.initialise(filled.x, generator)
 
     @abstractmethod
     def log_weights(self) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from vgi_cli.layout import Layout
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.factors import FactorGaussians
-from vgi_cli.models.gaussian.family import CellLaws, EmTable, GaussianFamily, NumbersGiven
+from vgi_cli.models.gaussian.family import CellLaws, EmTable, FilledRows, GaussianFamily, NumbersGiven
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
 from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws
@@ -154,15 +154,15 @@ class GaussianMixture(GaussianFamily):
         ]
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
-        self.initialise_filled(x, None, generator)
+        self.initialise_filled(FilledRows(x, torch.zeros_like(x, dtype=torch.bool)), generator)
 
     @torch.no_grad()
-    def initialise_filled(self, x: Tensor, missing: Tensor | None, generator: torch.Generator) -> None:
+    def initialise_filled(self, filled: FilledRows, generator: torch.Generator) -> None:
         """Centres by k-means++ and five sweeps of k-means on standardised rows; one covariance for all, that within.
         The levels of a dimension count in k-means as much as a number does."""
         dtype, device, K, mixed = self.logits.dtype, self.logits.device, self.gaussians.K, None
-        self.to(x.device)  # that of the rows and of the generator: a GPU would gain nothing here
-        x = rows = x.to(torch.float64)
+        self.to(filled.x.device)  # that of the rows and of the generator: a GPU would gain nothing here
+        x = rows = filled.x.to(torch.float64)
         if isinstance(self.gaussians, Mixed):
             mixed = self.gaussians
             x = rows[:, mixed.continuous]
@@ -174,7 +174,7 @@ class GaussianMixture(GaussianFamily):
         label = _k_means(unit, K, generator)
         if isinstance(mixed, Shifted) and self._shifts:
             self.double()
-            mixed.choose(rows, label, missing)
+            mixed.choose(filled._replace(x=rows), label)
             x = mixed.centred(rows)
         one_hot = torch.nn.functional.one_hot(label, K).to(x.dtype)
         count = one_hot.sum(0)

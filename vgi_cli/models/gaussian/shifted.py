@@ -32,7 +32,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths import lanes
 from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import Patterns
-from vgi_cli.models.gaussian.family import ColumnLaw
+from vgi_cli.models.gaussian.family import ColumnLaw, FilledRows
 from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Observed, Penalty, Scale, expansions
 from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.models.gaussian.mixed import DistinctLevels, Mixed, MixedCellLaws, MixedObserved
@@ -254,9 +254,8 @@ class Shifted(Mixed):
             self.crossing.copy_(crossing)
 
     @torch.no_grad()
-    def choose(self, x: Tensor, label: Tensor, missing: Tensor | None = None) -> None:
-        """Choose which dimensions shift and start the shifts, in place, by complete rows x [R, D] of clusters [R], of
-        which cells missing [R, D] (None: none) were filled.
+    def choose(self, filled: FilledRows, label: Tensor) -> None:
+        """Choose which dimensions shift and start the shifts, in place, by complete rows [R, D] of clusters [R].
 
         Numbers and indicators are taken less their means within the cluster. One after the other that dimension shifts
         which leaves the least of the numbers' variance (a ridge regression on the indicators of all dimensions so far;
@@ -265,7 +264,7 @@ class Shifted(Mixed):
         MANY_ROWS and more FEW_CELLS. Then pairs interact, and shift too (`_Interactions`). The coefficients are those
         of the last regression.
         """
-        levels = self.categories.forest.levels
+        x, levels = filled.x, self.categories.forest.levels
         starts = list(accumulate(levels, initial=0))
         one_hot = self.one_hot(self.levels_of(x), x.dtype)
         numbers = x[:, self.continuous]
@@ -307,8 +306,8 @@ class Shifted(Mixed):
             self.shift[rows] = (B * sd).to(self.shift)
         if free <= 0 or total <= 0:
             return
-        seen = torch.ones_like(numbers, dtype=torch.bool) if missing is None else ~missing[:, self.continuous]
-        interactions = _Interactions(y, one_hot, levels, label, seen)
+        once, seen = filled.once(), ~filled.missing[:, self.continuous]
+        interactions = _Interactions(y[once], one_hot[once], levels, label[once], seen[once])
         pairs = interactions.found(chosen, lambda places: math.prod(levels[i] for i in places) <= most(places))
         if pairs:
             shifting = {*chosen, *(i for pair in pairs for i in pair)}
@@ -363,7 +362,8 @@ def products(a: Tensor, b: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Interactions:
-    """Looks for pairs of columns of levels whose effects on numbers are not additive.
+    """Looks for pairs of columns of levels whose effects on numbers are not additive, in rows without copies: those of
+    a bootstrap sample would say everything twice.
 
     y        [R, D] numbers, less the means of their clusters
     one_hot  [R, F] indicators of the levels
