@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,28 @@ def table(rows: int = 240, holes: float = 0.25) -> pd.DataFrame:
     words = {"kind": np.array(["a", "b", "c"])[kind], "group": np.array(["no", "yes"])[group.astype(int)]}
     frame = pd.DataFrame({"x": x.round(3), "y": y.round(3), **words}).astype({"kind": object, "group": object})
     return frame.mask(rng.random(frame.shape) < holes)
+
+
+def differences(rows: int = 300, holes: float = 0.3) -> pd.DataFrame:
+    """Two groups in two periods; y is lower by 3 in one group and one of them, and lacks a share of its cells."""
+    rng = np.random.default_rng(1)
+    treated, after = rng.integers(0, 2, (2, rows))
+    x = rng.standard_normal(rows)
+    y = 10 + treated + 1.5 * after - 3.0 * treated * after + x + rng.standard_normal(rows)
+    words = {"group": np.array(["control", "treated"])[treated], "period": np.array(["before", "then"])[after]}
+    frame = pd.DataFrame({"x": x.round(3), "y": y.round(3), **words}).astype({"group": object, "period": object})
+    frame["y"] = frame["y"].mask(rng.random(rows) < holes)
+    return frame
+
+
+def difference(frame: pd.DataFrame) -> float:
+    """Of y between the periods, in one group less in the other."""
+    mean = frame.groupby(["group", "period"])["y"].mean()
+    then, before = (
+        mean["treated", "then"] - mean["control", "then"],
+        mean["treated", "before"] - mean["control", "before"],
+    )
+    return float(then - before)
 
 
 def fit(out: Path, **options: Any) -> vgi_cli.Run:
@@ -67,13 +90,32 @@ def test_refits_choose_their_columns_and_further_ones_are_those_of_a_larger_fit(
         pd.testing.assert_frame_equal(one.where(frame.notna()), frame, check_dtype=False)
 
 
-def test_a_resumed_fit_ends_in_the_same_bits(tmp_path: Path, few: None) -> None:
+def test_fills_have_the_interaction_that_observed_cells_have(tmp_path: Path, few: None) -> None:
+    """Half of its cells are filled: additive fills would have none."""
+    frame = differences(holes=0.5)
+    run = fit(tmp_path / "run", data=frame, set={"model.components": 1, "trees": "none"})
+    fitted = load_run(run.path, Silent())
+    for model in (fitted.model, *fitted.refits):
+        assert shifted(model).pairs.tolist() == [[0, 1]] and shifted(model).crossing.abs().max() > 0.1
+    assert len({float(shifted(model).crossing[0, 1].detach()) for model in fitted.refits}) == 3
+    assert fitted.model.remarks(fitted.layout)[0].endswith("group × period")
+    filled = run.impute(m=10)
+    hidden = [one[frame["y"].isna().to_numpy()] for one in filled]
+    assert abs(np.mean([difference(one) for one in hidden]) - difference(frame)) < 0.6
+    again = vgi_cli.impute(vgi_cli.load(run.path), frame, m=10)
+    for one, two in zip(filled, again, strict=True):
+        pd.testing.assert_frame_equal(one, two)
+
+
+@pytest.mark.parametrize("rows", [table, differences])
+def test_a_resumed_fit_ends_in_the_same_bits(tmp_path: Path, few: None, rows: Callable[[], pd.DataFrame]) -> None:
     frame = tmp_path / "data.csv"
-    table().to_csv(frame, index=False)
+    rows().to_csv(frame, index=False)
     whole, part = fit(tmp_path / "whole", data=frame), fit(tmp_path / "part", data=frame, epochs=2)
     again = vgi_cli.fit(out=part.path, resume=True, epochs=300)
     one, two = (load_run(run.path, Silent()).run.tensors("model") for run in (whole, again))
     assert one.keys() == two.keys() and "gaussians.shift" in one
+    assert ("gaussians.crossing" in one) == (rows is differences)
     assert all(torch.equal(value, two[key]) for key, value in one.items())
 
 
