@@ -308,9 +308,8 @@ class Shifted(Mixed):
             return
         once, seen = filled.once(), ~filled.missing[:, self.continuous]
         interactions = _Interactions(y[once], one_hot[once], levels, label[once], seen[once])
-        pairs = interactions.found(chosen, lambda places: math.prod(levels[i] for i in places) <= most(places))
+        shifting, pairs = interactions.found(chosen, lambda some: math.prod(levels[i] for i in some) <= most(some))
         if pairs:
-            shifting = {*chosen, *(i for pair in pairs for i in pair)}
             self._take(torch.tensor([i in shifting for i in range(len(levels))]), share, self.pairs.new_tensor(pairs))
             self._start(one_hot, y, label, sd)
 
@@ -378,13 +377,18 @@ class _Interactions:
     label: Tensor
     seen: Tensor
 
-    def found(self, shifting: Sequence[int], room: Callable[[Sequence[int]], bool]) -> list[tuple[int, int]]:
-        """The pairs that interact, in order: one after the other that whose products explain some column of numbers so
-        well beyond what is additive as is least probable by chance; while that is less than BY_CHANCE, shared equally
-        among all pairs and columns that are looked at.
+    def found(
+        self, shifting: Sequence[int], room: Callable[[Sequence[int]], bool]
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """The columns that shift then, and the pairs that interact, in order: one after the other that whose products
+        explain some column of numbers so well beyond what is additive as is least probable by chance; while that is
+        less than BY_CHANCE, shared equally among all pairs and columns that are looked at.
 
-        shifting  columns whose levels shift the numbers; those of a pair do then too (a column may have an effect on
-                  either side of 0 in combination with another, and none on average)
+        A column may have an effect on either side of 0 in combination with another, and none on average: those of a
+        pair shift, too. Where there is no room for them, they take that of the columns that explain least, if all that
+        shifts leaves less of the variance then.
+
+        shifting  columns whose levels shift the numbers, those that explain most first
         room      whether there is room for the combinations of some columns' levels
         """
         chosen: list[tuple[int, int]] = []
@@ -393,15 +397,36 @@ class _Interactions:
         every = sorted(((k, i) for i, k in every), key=lambda pair: (-len({*pair} & {*shifting}), pair))[:MOST_PAIRS]
         most = BY_CHANCE / (2 * self.y.shape[1] * max(len(every), 1))
         while True:
-            able = [pair for pair in every if pair not in chosen and room([*dict.fromkeys([*places, *pair])])]
-            if not able:
-                return sorted(chosen)
             residuals = self._residuals(places, chosen)
-            chance, _, pair = min((*self._chance(pair, *residuals), pair) for pair in able)
-            if chance >= most:
-                return sorted(chosen)
-            chosen.append(pair)
-            places = [*dict.fromkeys([*places, *pair])]
+            chances = sorted((*self._chance(pair, *residuals), pair) for pair in every if pair not in chosen)
+            for _, _, pair in (one for one in chances if one[0] < most):
+                others = self._beside([*chosen, pair], places, room)
+                if others and (
+                    {*places} <= {*others} or self._left(others, [*chosen, pair]) < self._left(places, chosen)
+                ):
+                    places = others
+                    chosen.append(pair)
+                    break
+            else:
+                return places, sorted(chosen)
+
+    def _beside(
+        self, pairs: Sequence[tuple[int, int]], places: Sequence[int], room: Callable[[Sequence[int]], bool]
+    ) -> list[int]:
+        """The columns of pairs and those of `places`, the first ones first, for which there is room beside them; none
+        where there is none for the pairs."""
+        held = [*dict.fromkeys(i for pair in pairs for i in pair)]
+        if not room(held):
+            return []
+        for i in places:
+            if i not in held and room([*held, i]):
+                held.append(i)
+        return [*(i for i in places if i in held), *(i for i in held if i not in places)]
+
+    def _left(self, places: Sequence[int], pairs: Sequence[tuple[int, int]]) -> float:
+        """The variance of all numbers that levels and products leave, adjusted for their coefficients."""
+        values, _, spent = self._residuals(places, pairs)
+        return float(values[:, : self.y.shape[1]].square().sum()) / max(len(self.y) - int(spent[0]), 1)
 
     def _residuals(self, places: Sequence[int], pairs: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor, Tensor]:
         """What columns of levels and some products leave of each column of numbers, twice: [R, 2 D], which of them are
