@@ -11,7 +11,7 @@ With s_j, m_j the variance and mean of the observed cells of column j, in nats:
       factors F_k, psi_k       the same with diag(psi_k) for S_k and diagonal W, and - 1/2 sum_k rho |psi_k^-1/2 F_k|^2
                                + alpha sum_k log pi_k
       tables T_k of levels     beta sum_k sum_cells q log (T_k / q)
-      shifts B by levels       - 1/2 eta sum_j sum_levels B_j^2 / s_j
+      shifts B by levels       - 1/2 eta sum_j sum_levels B_j^2 / s_j, and the same of pairs of levels
 
 W is what the covariances have in common: nu (`pooling`) says with how many rows' worth each is pulled to it (an inverse
 Wishart prior whose scale is fitted); tau is 1, and more where the rows are few (`FullGaussians.anchor`). Where
