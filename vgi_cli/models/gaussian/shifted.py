@@ -5,9 +5,9 @@
 d are the indicators of the levels of the columns that shift, less their shares; one B serves all components, the broad
 one too. Not all columns shift: from those that explain the numbers best (within clusters, see `choose`), one after the
 other, as long as their levels have at most CELLS combinations (of many rows fewer, which bounds the time; more where
-one of them names groups, as clinics or schools do). So a
-component of an incomplete row is a mixture over the combinations that agree with what is observed, in each of which the
-Gaussian is known and the forest's levels are: every marginal, conditional and draw is exact.
+one of them names groups, as clinics or schools do). So a component of an incomplete row is a mixture over the
+combinations that agree with what is observed, in each of which the Gaussian is known and the forest's levels are: every
+marginal, conditional and draw is exact.
 
 Of a pair of columns d holds the products of their indicators too, where the rows say that the two interact
 (`_Interactions`): a difference between groups that is another one in another period.
@@ -46,7 +46,7 @@ SHIFT = 5.0
 CROSSED_ROWS = 10
 """Rows of each combination of two columns' levels from which on the pair may have an interaction."""
 MOST_PAIRS = 100
-"""Pairs of columns that are looked at for one."""
+"""Pairs of columns that are looked at for one: those first of which both shift, then one."""
 BY_CHANCE = 0.05
 """How probable it may be that some pair is taken to have one where none has."""
 MISSING = 0.4
@@ -396,7 +396,7 @@ class _Interactions:
         every = [(i, k) for i in range(len(self.levels)) for k in range(i) if min(self.levels[i], self.levels[k]) > 1]
         every = sorted(((k, i) for i, k in every), key=lambda pair: (-len({*pair} & {*shifting}), pair))[:MOST_PAIRS]
         most = BY_CHANCE / (2 * self.y.shape[1] * max(len(every), 1))
-        while True:
+        while every:
             residuals = self._residuals(places, chosen)
             chances = sorted((*self._chance(pair, *residuals), pair) for pair in every if pair not in chosen)
             for _, _, pair in (one for one in chances if one[0] < most):
@@ -408,7 +408,8 @@ class _Interactions:
                     chosen.append(pair)
                     break
             else:
-                return places, sorted(chosen)
+                break
+        return places, sorted(chosen)
 
     def _beside(
         self, pairs: Sequence[tuple[int, int]], places: Sequence[int], room: Callable[[Sequence[int]], bool]
