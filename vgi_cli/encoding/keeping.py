@@ -20,7 +20,7 @@ from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.computing import WITHIN, Levels, RelationCells, clipped, solve, width_of, within_levels
 from vgi_cli.encoding.dates import Wanted, room_of
 from vgi_cli.encoding.orders import keep_orders
-from vgi_cli.encoding.redrawing import FilledRows, redraw
+from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
 from vgi_cli.encoding.retrying import retry
@@ -74,15 +74,15 @@ def keep_relations(
         number = as_number(column)
         if number is not None and number.significant is not None:  # rounded before others are computed from them
             draws[:, missing[:, j], j] = number.written(draws[:, missing[:, j], j])
-    found = _in_line(FilledRows(draws, observed, missing, uniform, ties), schema)
+    found = _in_line(DrawnRows(draws, observed, missing, uniform, ties), schema)
     if uniform is not None:
         keep = functools.partial(_in_line, schema=schema)
-        redraw(FilledRows(draws, observed, missing, uniform, ties), schema, found, keep)
+        redraw(DrawnRows(draws, observed, missing, uniform, ties), schema, found, keep)
     apart.update(found)
     return apart
 
 
-def _in_line(filled: FilledRows, schema: Schema) -> Apart:
+def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
     """Let the fills keep to their relations and orders, and those of other columns to structural zeros, in place."""
     draws, observed, missing, uniform, ties = filled
     apart = _kept(draws, observed, missing, schema, uniform)

@@ -27,7 +27,7 @@ PASSES = 3
 """Pairs of cells of a row that are tried one after another."""
 
 
-class FilledRows(NamedTuple):
+class DrawnRows(NamedTuple):
     """Rows that are to keep to rules; all as in `keep_relations`."""
 
     draws: Floats
@@ -36,10 +36,10 @@ class FilledRows(NamedTuple):
     uniform: Callable[[str], Floats] | None
     ties: Callable[[str, str], Floats] | None
 
-    def at(self, draw: Ints, row: Ints) -> FilledRows:
+    def at(self, draw: Ints, row: Ints) -> DrawnRows:
         """Each of some rows [n] of some draws [n] as a row of one draw."""
         uniform, ties = self.uniform, self.ties
-        return FilledRows(
+        return DrawnRows(
             self.draws[draw, row][None],
             self.observed[row],
             self.missing[row],
@@ -48,7 +48,7 @@ class FilledRows(NamedTuple):
         )
 
 
-def redraw(rows: FilledRows, schema: Schema, found: Apart, keep: Callable[[FilledRows], Apart]) -> None:
+def redraw(rows: DrawnRows, schema: Schema, found: Apart, keep: Callable[[DrawnRows], Apart]) -> None:
     """Let rows that have cells which never go together, and break no other rule, keep to all of them, in place; those
     for which nothing is found stay as they are.
 
