@@ -179,3 +179,17 @@ def test_fills_that_the_model_wants_beyond_zero_are_told(tmp_path: Path, side: s
     said = []
     run.impute(m=2, say=said.append)
     assert not any("zero, where no observed value lies" in text for text in said)
+
+
+def test_fills_beyond_the_type_of_a_column_are_not_told_as_below_zero(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=400)
+    size = np.round(215 + 25 * w + 8 * rng.normal(size=400))
+    seen = (size <= 252) & (w < 1.0)
+    table = pd.DataFrame({"w": w.round(3), "size": pd.array(np.where(seen, size, 0), "UInt8")})
+    table["size"] = table["size"].mask(~seen)
+    settings = {"model.components": 1, "table.transform": "linear", "bootstrap": "none"}
+    run = vgi_cli.fit(table, model="mixture", set=settings, out=tmp_path / "run", say=lambda text: None)
+    said: list[str] = []
+    run.impute(m=3, say=said.append)
+    assert not any("where no observed value lies" in text for text in said)

@@ -333,6 +333,13 @@ def test_fail_if(vgi: Vgi, run: Path) -> None:
     assert "rows == 30" in done.error and "loglik.se" not in done.error
 
 
+def test_fail_if_of_the_error_of_one_row(vgi: Vgi, run: Path) -> None:
+    Path("one.csv").write_text("".join(Path("data.csv").read_text().splitlines(keepends=True)[:2]))
+    done = vgi("evaluate", "--checkpoint", "run", "one.csv", "-o", "report", "--fail-if", "loglik.se > 1")
+    assert done.code == 3 and "loglik.se is no number, so that the condition cannot be judged" in done.error
+    assert "se" not in json.loads(Path("report/report.json").read_text())["loglik"]
+
+
 def test_fail_if_of_a_likelihood_of_zero(vgi: Vgi, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mean of -inf is below every limit, and the report is written."""
     likelihood = evaluate.log_likelihood

@@ -354,6 +354,27 @@ class TestKept:
         assert (draws[..., 0] <= draws[..., 1] + schema.orders[0].shift).all()
 
 
+def test_a_row_is_filled_alone_as_among_others() -> None:
+    """Days that come again after decades: a February 29, or a week with a month, a day and a weekday."""
+    rng = np.random.default_rng(0)
+    day = pd.Series(pd.Timestamp("1950-01-01") + pd.to_timedelta(rng.integers(0, 365 * 70, 300), "D"))
+    day[:12] = pd.to_datetime([f"{year}-02-29" for year in range(1952, 2000, 4)])
+    weekday, week = day.dt.day_of_week, day.dt.isocalendar().week.astype(int)
+    frame = pd.DataFrame({"date": day.dt.strftime("%Y-%m-%d"), "month": day.dt.month, "day": day.dt.day})
+    for own in (frame.assign(weekday=weekday), frame.assign(weekday=weekday, week=week)):
+        schema = schema_of(own)
+        true = codes_in(own, schema)
+        missing = np.zeros(true.shape, bool)
+        missing[:, schema.modelled.index("date")] = True
+        observed, drawn = np.where(missing, 0.0, true), spread(true, missing, 2)
+        whole = drawn.copy()
+        assert keep_relations(whole, observed, missing, schema).count() == 0
+        for i in range(len(true)):
+            alone = drawn[:, i : i + 1].copy()
+            keep_relations(alone, observed[i : i + 1], missing[i : i + 1], schema)
+            np.testing.assert_array_equal(alone, whole[:, i : i + 1])
+
+
 def test_fills_and_samples_of_a_run_keep_to_them(tmp_path: Path) -> None:
     import vgi_cli
 

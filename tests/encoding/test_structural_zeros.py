@@ -330,3 +330,12 @@ def test_schemas_without_them_are_read() -> None:
     raw["format"] = 8
     schema = Schema.from_json(json.dumps(raw))
     assert schema.structural_zeros == () and schema.format == SCHEMA_FORMAT == 10
+
+
+def test_limits_are_found_where_the_number_decides_the_level() -> None:
+    """Who is 18 to 64 works, and nobody else: no band, as the others lie on both sides."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 90, 3_000)
+    frame = pd.DataFrame({"age": age, "status": np.where((age >= 18) & (age < 65), "work", "none")})
+    schema = schema_of(frame.assign(x=rng.normal(size=3_000).round(2)))
+    assert {pair[0].where for one in schema.structural_zeros for pair in one.pairs} >= {"below", "above"}

@@ -190,7 +190,7 @@ def record_of_others(path: Path, written: Collection[str]) -> None:
         return
     if not deltas or not isinstance(files, list):
         return
-    others = [name for name in files if name not in written and path.with_name(str(name)).exists()]
+    others = [name for name in files if name not in written and (path.parent / str(name)).exists()]
     if not others:
         path.unlink(missing_ok=True)
     elif others != files:

@@ -144,6 +144,7 @@ def score(fitted: FittedTable, table: Table, trial: Table, work: Work) -> dict[s
     encoded = fitted.rows(trial).at(rows)
     with work.reporter.stage(SCORING, "rows", work.limit.end) as stage:
         drawn = sampling.draw(encoded, Watch(stage, 0, len(rows), work.limit.over))
+    sampling.keep_off_codes(drawn, trial, rows.numpy())
     draws = torch.from_numpy(np.asarray(drawn))
     truth = torch.from_numpy(np.stack([column.true_codes(table.column(column.name)) for column in columns], 1))[rows]
     sd = torch.tensor([column.deviation for column in columns])

@@ -113,7 +113,7 @@ class Sampling:
         self.sampler = sampler_of(fitted, request)
         self._imputer: Imputer | None = None
         self.even = self._own_table = False
-        self._speechless = 0
+        self._speechless, self._heard = 0, True
         self._moved: dict[str, int] = {}
         self._apart, self._unkept = 0, list[Apart]()
         self._broken = Counter[Rule]()
@@ -131,7 +131,7 @@ class Sampling:
     def of_table(self, sha256: str, *, blanks: bool = True) -> Self:
         """The rows are those of the table of this checksum: where it is the fitted one, its blank answers speak
         (`mask_probability`), unless `blanks` is off."""
-        self._own_table = blanks and is_fitted(self._fitted, sha256)
+        self._own_table, self._heard = blanks and is_fitted(self._fitted, sha256), blanks
         return self
 
     @property
@@ -214,7 +214,9 @@ class Sampling:
         levels = None if turned is x else (self._codes(x, rows), self._codes(turned, rows))
         before, moved = draws, self.deltas.move(draws, levels, rows, noise) if self.deltas else draws
         if self._request.point is not None:
-            before, moved = (point_estimate(one, cast(Point, self._request.point), schema) for one in (before, moved))
+            point = cast(Point, self._request.point)
+            before = point_estimate(draws, point, schema)
+            moved = point_estimate(moved, point, schema) if self.deltas else before
             draws = before.copy()
             first = functools.partial(uniform_of, replace(noise, draws=noise.draws[:1]), schema)
             apart = keep_relations(draws, observed, missing, schema, uniform=first)
@@ -314,7 +316,7 @@ class Sampling:
                 self._reporter.detail(f"not kept to in {n:,} row{'s' * (n > 1)}: {words}")
         for place, rule in enumerate(self._blanks):
             self._reporter.say(f"--leave-blank {rule.said}: {_range(self._left[place])} holes stay")
-        if self._speechless:
+        if self._speechless and self._heard:
             self._reporter.say(_of_blanks(self._speechless, self._fitted.schema))
         self.deltas.say(self._reporter)
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
@@ -327,14 +329,14 @@ class Sampling:
 def _beyond_zero(schema: Schema, diagnostics: Mapping[str, object]) -> Iterator[str]:
     """A line on each column that fills keep on their side of zero for no reason but that all observed values are, where
     the model drew many of them on the other one."""
-    shares = cast(Mapping[str, float], diagnostics.get("outside_by_column", {}))
     for place, column in enumerate(schema.encoded):
         reasons = column.limits.reasons if isinstance(column, Number) and column.limits is not None else ()
         if "sign" not in reasons or not set(reasons) <= {"sign", "type"}:
             continue
+        side = "below" if cast(Number, column).low >= 0 else "above"
+        shares = cast(Mapping[str, float], diagnostics.get(f"{side}_by_column", {}))
         share = max(shares.get(name, 0.0) for name in schema.layout.names[schema.layout.slices[place]])
         if share >= BEYOND_ZERO:
-            side = "below" if cast(Number, column).low >= 0 else "above"
             yield (
                 f"the model drew {share:.0%} of the fills of '{column.name}' {side} zero, where no observed value "
                 f"lies, and drew them anew: if such values occur, fit again with `{typed('--unbounded', column.name)}`"

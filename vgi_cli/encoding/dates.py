@@ -29,6 +29,9 @@ WEEKDAYS: tuple[tuple[float | None, ...], ...] = (
     (None, 2, 3, 4, 5, 6, 7, 1),
 )
 """Numbers of weekdays from Monday on beside 1 to 7: from Monday, 0, and from Sunday, 0 or 1."""
+AROUND = 10
+"""Times four years, that days are looked for around those that were drawn: a February 29 on a Monday comes again after
+28 years, or 40 across a century."""
 LONG = ("year", "quarter", "month")
 """Parts that say in which interval a date lies, with its year."""
 COMPLETED: tuple[tuple[set[str], tuple[str, ...]], ...] = (
@@ -200,12 +203,13 @@ class _Drawn(NamedTuple):
         return found, done
 
     def _table(self, days: Ints, count: Count, begin: float, own: Sequence[tuple[Relation, Floats]]) -> Ints:
-        """All days (or months, or quarters) around those that were drawn, and the years that are known."""
+        """All days (or months, or quarters) around those that were drawn, and the years that are known: so far that
+        what is nearest to one does not depend on the others."""
         of, size = IN_FOUR_YEARS[count], SECONDS if count == "s" else 1
         years = [cells for relation, cells in own if relation.part == "year"]
         known = np.concatenate([days.ravel(), *(np.rint((one.ravel() - 1970) * of / 4) for one in years)])
         low, high = ((end + begin) // size for end in self.column.clock.limits(False))
-        least, most = (int(np.clip(end, low, high)) for end in (known.min() - 2 * of, known.max() + 2 * of))
+        least, most = (int(np.clip(end, low, high)) for end in (known.min() - AROUND * of, known.max() + AROUND * of))
         return np.arange(least, most + 1)
 
     def _within(self, codes: Floats, size: int) -> Bools:

@@ -19,6 +19,8 @@ SO_MANY = 2
 """Rows of a group, on average, from which on the cells of a column may name groups."""
 ALIKE, SURELY = 0.3, 5.0
 """Least correlation of neighbours, and how many standard errors of one that is 0 it is at least."""
+SCATTERED = 0.5
+"""Share of the changes of level by chance, from number to number, up to which these decide the level by intervals."""
 MIXED = 20
 """Rows that are followed by one of another level from which on a table may be sorted by the numbers beside."""
 
@@ -68,6 +70,8 @@ class Rows:
             return np.zeros(len(values), bool)
         counted = known.copy()
         for other in self._groups_of(name, state):
+            if other == number and _in_intervals(values[known], state[known]):  # it says the level, and names nobody
+                continue
             places = self._named()[other]
             order = np.flatnonzero(known & (places >= 0))
             order = order[np.argsort(places[order], kind="stable")]
@@ -110,6 +114,17 @@ class Rows:
                 if moments is not None:
                     order = np.flatnonzero(known & ~np.isnan(moments))
                     yield order[np.argsort(moments[order], kind="stable")]
+
+
+def _in_intervals(values: Floats, state: Ints) -> bool:
+    """Whether the levels (state [n]) of different numbers [n], each of which has one, come in intervals: in their order
+    the next one has another level in at most so many cases (SCATTERED) as in any other order."""
+    first = np.unique(values, return_index=True)[1]
+    levels = state[first]
+    if len(levels) < 2:
+        return True
+    shares = np.bincount(levels) / len(levels)
+    return float((levels[1:] != levels[:-1]).mean()) <= SCATTERED * (1 - float(np.square(shares).sum()))
 
 
 def _decides(places: Ints, state: Ints) -> bool:

@@ -3,13 +3,17 @@ that only grows, and it does not see the cycle."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import named
+from vgi_cli.encoding.dates import part_between
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.base import Table
 
@@ -60,7 +64,7 @@ def seasons(table: Table, schema: Schema) -> list[str]:
                 continue
             found = {}
             for other in holed:
-                if other.name in codes:
+                if other.name in codes and not _is_part(other, moment, codes):
                     alone = _share(codes[other.name], days, length, [], choice)
                     if alone is not None:  # else nothing would be left of it beside other columns
                         design = _at_most([values for name, values in beside.items() if name != other.name])
@@ -89,6 +93,12 @@ def _indicators(codes: Floats, *, numbers: bool) -> Floats:
         return np.zeros((len(codes), 0))
     spread = float(np.nanstd(codes)) or 1.0
     return np.asarray(np.where(absent, 0.0, (codes - np.nanmean(codes)) / spread)[:, None])
+
+
+def _is_part(column: ModelledColumn, moment: Moment, codes: Mapping[str, Floats]) -> bool:
+    """Whether a column is the month, the hour or the like of the moments: a fill of it follows from these."""
+    both = ~np.isnan(codes[column.name]) & ~np.isnan(codes[moment.name])
+    return part_between(column, moment, codes[column.name][both], codes[moment.name][both]) is not None
 
 
 def _at_most(beside: list[Floats]) -> list[Floats]:

@@ -159,6 +159,17 @@ def not_finite(parts: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
     return out
 
 
+def not_known(parts: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """The standard errors in parts of a report that are not known, of one row, by their dotted paths: NaN."""
+    out: dict[str, float] = {}
+    for key, item in parts.items():
+        if isinstance(item, Mapping):
+            out |= not_known(item, f"{prefix}{key}.")
+        elif item is None and key == "se":
+            out[f"{prefix}{key}"] = math.nan
+    return out
+
+
 def markdown(report: Mapping[str, Any], title: str) -> str:
     """The report as Markdown."""
     lines = [f"# {title}", "", f"{report['rows']} row{'s' * (report['rows'] != 1)}."]

@@ -84,7 +84,8 @@ class ExactImputer(Imputer):
         self._cells += int(missing.sum()) * len(noise.draws)
         self._redrawn += int(outside.sum())
         if self._names:
-            counts = torch.stack([outside.sum((0, 1)), missing.sum(0) * len(noise.draws)]).cpu()
+            sides = [(outside & side).sum((0, 1)) for side in (result < box.low, result > box.high)]
+            counts = torch.stack([*sides, missing.sum(0) * len(noise.draws)]).cpu()
             self._by_dimension = counts if self._by_dimension is None else self._by_dimension + counts
         again = outside.any(-1).nonzero()  # which draw, which row
         for some in range(0, len(again), REDRAWN):
@@ -143,12 +144,14 @@ class ExactImputer(Imputer):
         return enumerated(self._models[draw % len(self._models)], x, j)
 
     def diagnostics(self) -> dict[str, object]:
-        """Cells drawn, cells whose first draw fell outside the box (all, and as a share of each dimension's), rows that
-        needed Gibbs sweeps."""
+        """Cells drawn, cells whose first draw fell outside the box (all, and as shares of each dimension's below and
+        above it), rows that needed Gibbs sweeps."""
         found: dict[str, object] = {"cells": self._cells, "redrawn_cells": self._redrawn, "swept_rows": self._swept}
         if self._by_dimension is not None:
             of = zip(self._names, *self._by_dimension.tolist(), strict=True)
-            found["outside_by_column"] = {name: outside / max(drawn, 1) for name, outside, drawn in of}
+            shares = [(name, below / max(drawn, 1), above / max(drawn, 1)) for name, below, above, drawn in of]
+            found["below_by_column"] = {name: below for name, below, _ in shares}
+            found["above_by_column"] = {name: above for name, _, above in shares}
         return found
 
 

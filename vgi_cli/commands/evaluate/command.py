@@ -40,7 +40,16 @@ from vgi_cli.encoding.encoder import RowKeys, cell_scales
 from vgi_cli.errors import InputError, Interrupted, Unwritten, UsageError, VgiError
 from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores, draws_alone, score_imputations
-from vgi_cli.evaluation.report import entering, imputation_part, loglik_part, make_report, markdown, not_finite, remarks
+from vgi_cli.evaluation.report import (
+    entering,
+    imputation_part,
+    loglik_part,
+    make_report,
+    markdown,
+    not_finite,
+    not_known,
+    remarks,
+)
 from vgi_cli.evaluation.truth.distance import compare
 from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.fitting.fitted import FittedTable, load, target_of
@@ -213,7 +222,9 @@ def make(
     stop = end.stop
     interrupted = None if stop.signal is None else stop.interrupted("stopped early, with what there was reported,")
     title = f"{table.label} under {Path(fitted.run.name).name}"
-    return Report(values, title, row_scores(table, fitted, scored), interrupted, lost=not_finite(parts))
+    return Report(
+        values, title, row_scores(table, fitted, scored), interrupted, lost=not_finite(parts) | not_known(parts)
+    )
 
 
 @dataclass(frozen=True)

@@ -230,6 +230,7 @@ def _with_draws(
     filling = _Filling(looked, asked, limit, reporter, seed, device, sampling)
     some = filling.rows(request)
     draws, drawn = filling.drawn(some)
+    sampling.keep_off_codes(draws, table, drawn.numpy())
     diagnostics = filling.sampling.finish()
     hidden = filling.hidden()
     chains = filling.traced(diagnostics)
