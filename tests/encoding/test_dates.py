@@ -15,10 +15,12 @@ from tests.encoding.test_following import kept_apart, spread
 from tests.encoding.test_relations import IGNORED, KEPT, codes_in, holed, schema_of
 from vgi_cli.columns.calendar import PARTS, Part, part_of
 from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import every_kept
+from vgi_cli.encoding.relations import departing
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
 
@@ -352,6 +354,79 @@ class TestKept:
         assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
         assert kept_apart(schema, draws) == 0
         assert (draws[..., 0] <= draws[..., 1] + schema.orders[0].shift).all()
+
+    @pytest.mark.parametrize("what", ["fiscal year", "age", "rate"])
+    def test_what_follows_from_a_part_goes_along_too(self, what: str) -> None:
+        """A date is moved for an order, takes its year or month along, and what follows from that follows again."""
+        frame, names = stays(), ["left", "part", "then"]
+        left = pd.to_datetime(frame.left)
+        frame["part"] = left.dt.year if what in ("fiscal year", "age") else left.dt.strftime("%B")
+        if what == "fiscal year":
+            frame["then"] = frame.part + 1
+        elif what == "age":
+            frame["born"] = np.random.default_rng(3).integers(1930, 2000, len(frame))
+            frame["then"] = frame.part - frame.born
+        else:
+            frame["then"] = left.dt.month.map(dict(enumerate([1.5, 2.5, 2.5, 3, 3, 4, 5, 5, 6, 7, 7, 8], 1)))
+        schema = schema_of(frame)
+        assert [(one.low, one.high) for one in schema.orders] == [("came", "left")]
+        assert {one.names[0] for one in schema.relations} == {"part", "then"}
+        draws, missing, true = late(frame, schema, names)
+        before = draws.copy()
+        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
+        assert kept_apart(schema, draws) == 0
+        assert (draws[..., 0] <= draws[..., 1] + schema.orders[0].shift).all()
+        then = schema.modelled.index("then")
+        assert (draws[..., then] != before[..., then]).mean() > 0.05
+        assert np.array_equal(draws[:, ~missing], np.repeat(true[None], 3, 0)[:, ~missing])
+
+    def test_what_is_observed_and_does_not_follow_any_more_is_counted(self) -> None:
+        frame = stays()
+        frame["year"] = pd.to_datetime(frame.left).dt.year
+        frame["fiscal"] = frame.year + 1
+        schema = schema_of(frame)
+        draws, missing, true = late(frame, schema, ["left", "year"])
+        true[:60, schema.modelled.index("fiscal")] -= 1  # a year that ended before
+        draws[:, ~missing] = true[~missing]
+        apart = keep_relations(draws, np.where(missing, 0.0, true), missing, schema)
+        out = draws[..., 0] > draws[..., 1] + schema.orders[0].shift
+        departs = np.zeros(out.shape, bool)
+        for one in schema.relations:
+            departs |= departing(one, draws[..., [schema.modelled.index(name) for name in one.names]], 0.0)
+        assert departs[:, :60].sum() > 20
+        assert np.array_equal(apart.rows(), departs | out)
+
+    def test_a_date_that_leaves_the_months_that_were_seen_is_counted(self) -> None:
+        frame = stays(800)
+        left = pd.to_datetime(frame.left)
+        frame["name"] = left.dt.strftime("%B")
+        frame = frame[left.dt.month != 7].reset_index(drop=True)
+        schema = schema_of(frame)
+        assert [one.words() for one in schema.relations] == ["'name' is the month of 'left'"]
+        draws, missing, true = late(frame, schema, ["left", "name"])
+        apart = keep_relations(draws, np.where(missing, 0.0, true), missing, schema)
+        (relation,) = schema.relations
+        july = np.isnan(relation.said(draws[..., schema.modelled.index("left")]))
+        assert july.sum() > 5
+        assert np.array_equal(apart.rows(), july)
+        assert apart.counts() == {relation: july.sum()}
+
+
+def stays(n: int = 400) -> pd.DataFrame:
+    """A day, and another one up to two months after it."""
+    came = days(n)
+    left = came + pd.to_timedelta(np.random.default_rng(0).integers(0, 60, n), "D")
+    return pd.DataFrame({"came": came.dt.strftime("%Y-%m-%d"), "left": left.dt.strftime("%Y-%m-%d")})
+
+
+def late(frame: pd.DataFrame, schema: Schema, hidden: list[str]) -> tuple[Floats, Bools, Floats]:
+    """Draws [3, N, columns] of which days of leaving are too early in many rows, what is missing, and true codes."""
+    true = codes_in(frame, schema)
+    missing = np.zeros(true.shape, bool)
+    missing[:, [schema.modelled.index(name) for name in hidden]] = True
+    draws = np.repeat(true[None], 3, 0)
+    draws[..., schema.modelled.index("left")] += np.random.default_rng(1).integers(-200, 100, draws.shape[:2])
+    return draws, missing, true
 
 
 def test_a_row_is_filled_alone_as_among_others() -> None:

@@ -87,21 +87,62 @@ def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
     draws, observed, missing, uniform, ties = filled
     apart = _kept(draws, observed, missing, schema, uniform)
     if schema.orders:
+        told = [schema.modelled.index(name) for name in {name for one in schema.relations for name in one.names}]
+        before = draws[..., told]
         bands = [one for one in schema.relations if one.how in LATE]
         others = {name for one in schema.relations if one.how not in LATE for name in one.names}
         others |= {one.names[0] for one in bands}
         free = [one for one in bands if one.names[1] not in others]
-        apart.update(keep_orders(draws, observed, missing, schema, _rooms(observed, missing, schema, free), ties))
+        orders = keep_orders(draws, observed, missing, schema, _rooms(observed, missing, schema, free), ties)
         for one in bands:  # a number that was moved takes a level along that is a fill too
             first, second = (schema.modelled.index(name) for name in one.names)
             rows = np.flatnonzero(missing[:, first] & missing[:, second])
             said = one.said(draws[:, rows, second])
             draws[:, rows, first] = np.where(np.isnan(said), draws[:, rows, first], said)
+        _follow(filled, schema, (draws[..., told] != before).any(-1), apart)
+        apart.update(orders)
     if uniform is not None:  # again: cells that were computed or moved since may be of another kind
         settled = {name for relation in schema.relations for name in relation.names}
         settled |= {name for order in schema.orders for name in (order.low, order.high)}
         apart.update(keep_structural_zeros(draws, missing, schema, uniform, settled))
     return apart
+
+
+def _follow(filled: DrawnRows, schema: Schema, moved: Bools, apart: Apart) -> None:
+    """Let what follows from cells that were `moved` [m, N] for an order, and from the levels that they took along,
+    follow from them again, in place: a fiscal year from the year of a date. Columns of orders, and what follows from
+    them at once, stay. `apart`: where fills departed from relations before that; where they do now, afterwards."""
+    draw, row = np.nonzero(moved)
+    if not len(row):
+        return
+    own = filled.at(draw, row)
+    stays = {name for order in schema.orders for name in (order.low, order.high)}
+    stays |= {one.names[0] for one in schema.relations if one.how in LATE and one.names[1] in stays}
+    broken = _departs(own, schema)
+    again = np.flatnonzero(np.any(list(broken.values()), axis=0) & ~apart.rows()[draw, row])
+    if len(again):
+        some = own.at(np.zeros(len(again), int), again)
+        known = ~some.missing | np.isin(schema.modelled, sorted(stays))
+        exact = np.where(some.missing, some.draws[0], some.observed)
+        _kept(some.draws, exact, ~known, schema, some.uniform)
+        filled.draws[draw[again], row[again]] = some.draws[0]
+        for one, where in _departs(some, schema).items():
+            broken[one][again] = where
+    apart.mend(moved)  # those that are still apart come again
+    for one, where in broken.items():
+        found = np.zeros(moved.shape, bool)
+        found[draw, row] = where
+        apart.add([schema.modelled.index(name) for name in one.names], found, one)
+
+
+def _departs(filled: DrawnRows, schema: Schema) -> dict[Relation, Bools]:
+    """By relations in which rows [n] of a single draw a fill departs from them."""
+    exact, found = np.where(filled.missing, filled.draws[0], filled.observed), {}
+    for one in schema.relations:
+        places = [schema.modelled.index(name) for name in one.names]
+        departs = departing(one, exact[:, places], half_digit(schema.encoded[places[0]]))
+        found[one] = departs & filled.missing[:, places].any(1)
+    return found
 
 
 def _rooms(
