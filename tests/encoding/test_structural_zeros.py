@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,10 @@ import pytest
 
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import SCHEMA_FORMAT, Schema
 from vgi_cli.columns.structural_zeros import Part, StructuralZeros
+from vgi_cli.encoding import structural_zeros
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
@@ -297,6 +300,31 @@ def test_fills_keep_to_them() -> None:
         assert not one.excludes(draws[..., a], draws[..., b]).any()
     np.testing.assert_array_equal(draws[~wrong], before[~wrong])
     np.testing.assert_array_equal(draws[:, ~missing], before[:, ~missing])
+
+
+def test_what_is_seen_beside_a_code_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not for every cell: the fills of a large table are of the same few codes."""
+    frame = clinic()
+    schema = schema_of(frame)
+    asked: list[tuple[int, float]] = []
+    beside = structural_zeros._beside
+
+    def counted(one: StructuralZeros, seen: Floats, place: int, code: float) -> Floats:
+        asked.append((place, code))
+        return beside(one, seen, place, code)
+
+    monkeypatch.setattr(structural_zeros, "_beside", counted)
+    (rule,) = (one for one in schema.structural_zeros if one.names == ("sex", "pregnant"))
+    sex, pregnant = (schema.modelled.index(name) for name in rule.names)
+    draws = np.zeros((2, 500, len(schema.modelled)))
+    draws[..., [sex, pregnant]] = [part.code for part in rule.pairs[0]]
+    missing = np.zeros(draws.shape[1:], bool)
+    missing[:, sex] = True
+    alone = replace(schema, structural_zeros=(rule,))
+    u = np.random.default_rng(0).random(draws.shape[:2])
+    assert structural_zeros.keep_structural_zeros(draws, missing, alone, lambda name: u).count() == 0
+    assert not rule.excludes(draws[..., sex], draws[..., pregnant]).any()
+    assert asked == [(1, rule.pairs[0][1].code)]
 
 
 def test_a_new_table_that_breaks_them_is_told() -> None:

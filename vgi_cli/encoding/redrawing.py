@@ -110,6 +110,8 @@ class _Checks:
         zeros = schema.structural_zeros
         self._relations = [(one, [names.index(name) for name in one.names]) for one in relations]
         self._zeros = [(pair, [names.index(name) for name in pair.names]) for one in zeros for pair in one.single()]
+        seen = [[np.unique(part, return_counts=True) for part in np.array(one.seen).T] for one in zeros]
+        self._seen = [own for one, own in zip(zeros, seen, strict=True) for _ in one.pairs]
         self._stay = {names.index(one.name) for one in schema.rules}
 
     def pairs(self, codes: Floats, rows: Ints) -> Bools:
@@ -148,17 +150,17 @@ class _Checks:
         """What may be tried for the codes [columns] of a row: a place and another code there, of one of the two cells
         of a pair that is missing and not `fixed` [columns]."""
         one, places = self._zeros[pair]
-        seen = np.array(one.seen)
         found: list[tuple[int, float]] = []
         for number, place in enumerate(places):
             if not self._missing[row, place] or fixed[place] or place in self._stay:
                 continue
-            cells = [np.unique(seen[:, number]), np.full(len(np.unique(seen[:, number])), codes[places[1 - number]])]
-            able = cells[0][~one.excludes(*(cells if number == 0 else cells[::-1]))]
+            values, often = self._seen[pair][number]
+            cells = [values, np.full(len(values), codes[places[1 - number]])]
+            able = ~one.excludes(*(cells if number == 0 else cells[::-1]))
             if isinstance(self._schema.encoded[place], Levelled):
-                often = (seen[:, number] == able[:, None]).sum(1)
-                able = able[np.argsort(-often, kind="stable")]
+                far = -often[able]
             else:
-                able = able[np.argsort(np.abs(able - codes[place]), kind="stable")]
+                far = np.abs(values[able] - codes[place])
+            able = values[able][np.argsort(far, kind="stable")]
             found += [(place, float(code)) for code in able[:OTHERS].tolist()]
         return found

@@ -7,6 +7,7 @@ fills have it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -53,6 +54,8 @@ SEEN = 200
 """Pairs of cells that are kept to draw from."""
 NEAREST = 20
 """Of the pairs that are kept so many, those with the nearest numbers, are drawn from in place of a level."""
+CODES = 1 << 12
+"""Codes for which it is kept what is seen beside them."""
 BLOCK = 1 << 14
 """Rows that are counted at once."""
 
@@ -320,22 +323,22 @@ def keep_structural_zeros(
     settled  columns whose fills stay
     """
     moving = missing & np.array([name not in settled for name in schema.modelled], bool)
-    own = [
-        (one, np.array(one.seen), [schema.modelled.index(name) for name in one.names])
-        for one in schema.structural_zeros
-    ]
-    for one, seen, places in own:
+    own = [(one, [schema.modelled.index(name) for name in one.names]) for one in schema.structural_zeros]
+    for one, places in own:
         rows = np.flatnonzero(moving[:, places].any(1))
         wrong = one.excludes(*(draws[:, rows, place] for place in places))
-        numbers = [uniform(name) for name in one.names] if wrong.any() else []
+        if not wrong.any():
+            continue
+        numbers = [uniform(name) for name in one.names]
+        beside = functools.lru_cache(CODES)(functools.partial(_beside, one, np.array(one.seen)))
         for draw, i in np.argwhere(wrong).tolist():
             row = rows[i]
             moved = int(moving[row, places[1]])
             cells, u = draws[draw, row, places], float(numbers[moved][draw, row])
-            cells[moved] = _instead(one, seen, moved, cells, u, schema.encoded[places[moved]])
+            cells[moved] = _instead(one, beside, moved, cells, u, schema.encoded[places[moved]])
             draws[draw, row, places[moved]] = cells[moved]
     apart = Apart(draws.shape[:2])
-    for one, _, places in own:
+    for one, places in own:
         both = [draws[..., place] for place in places]
         if (one.excludes(*both) & missing[:, places].any(1)).any():
             for pair in one.single():
@@ -343,10 +346,17 @@ def keep_structural_zeros(
     return apart
 
 
-def _instead(one: StructuralZeros, seen: Floats, moved: int, cells: Floats, u: float, column: ModelledColumn) -> float:
-    """The code to take in place of the one at a place (`moved`) of two cells [2] that do not go together; `seen`: pairs
-    of codes that are in rows together [n, 2], `u`: a random number from 0 to 1."""
-    beside, drawn = _beside(one, seen, 1 - moved, float(cells[1 - moved])), float(cells[moved])
+def _instead(
+    one: StructuralZeros,
+    beside_of: Callable[[int, float], Floats],
+    moved: int,
+    cells: Floats,
+    u: float,
+    column: ModelledColumn,
+) -> float:
+    """The code to take in place of the one at a place (`moved`) of two cells [2] that do not go together; `beside_of`:
+    other cells that are seen beside a code at a place (`_beside`), `u`: a random number from 0 to 1."""
+    beside, drawn = beside_of(1 - moved, float(cells[1 - moved])), float(cells[moved])
     if not len(beside):
         return drawn
     number = as_number(column)
