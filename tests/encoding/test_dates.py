@@ -19,6 +19,7 @@ from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.orders import out_of_order
 from vgi_cli.encoding.redundant import every_kept
 from vgi_cli.encoding.relations import departing
 from vgi_cli.errors import RunError
@@ -379,6 +380,22 @@ class TestKept:
         then = schema.modelled.index("then")
         assert (draws[..., then] != before[..., then]).mean() > 0.05
         assert np.array_equal(draws[:, ~missing], np.repeat(true[None], 3, 0)[:, ~missing])
+
+    def test_ages_in_order_go_along_with_their_dates(self) -> None:
+        """They follow from years that are moved after all orders were looked at."""
+        came = days(800)
+        left = came + pd.to_timedelta(np.random.default_rng(0).integers(0, 400, 800) ** 2 // 400, "D")
+        frame = pd.DataFrame({"came": came.dt.strftime("%Y-%m-%d"), "left": left.dt.strftime("%Y-%m-%d")})
+        frame["first"], frame["last"] = came.dt.year, left.dt.year
+        frame["born"] = np.random.default_rng(1).integers(1930, 2000, 800)
+        frame["age"], frame["until"] = frame["first"] - frame.born, frame["last"] - frame.born
+        schema = schema_of(frame)
+        assert [(one.low, one.high) for one in schema.orders] == [("came", "left"), ("age", "until")]
+        draws, missing, true = late(frame, schema, ["left", "last", "until"])
+        draws[..., 1] -= 400
+        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
+        assert kept_apart(schema, draws) == 0
+        assert not out_of_order(draws, schema).any()
 
     def test_what_is_observed_and_does_not_follow_any_more_is_counted(self) -> None:
         frame = stays()

@@ -19,7 +19,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.computing import WITHIN, Levels, RelationCells, clipped, solve, width_of, within_levels
 from vgi_cli.encoding.dates import Wanted, room_of
-from vgi_cli.encoding.orders import keep_orders
+from vgi_cli.encoding.orders import keep_orders, out_of_order
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
@@ -89,45 +89,52 @@ def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
     if schema.orders:
         told = [schema.modelled.index(name) for name in {name for one in schema.relations for name in one.names}]
         before = draws[..., told]
-        bands = [one for one in schema.relations if one.how in LATE]
-        others = {name for one in schema.relations if one.how not in LATE for name in one.names}
-        others |= {one.names[0] for one in bands}
-        free = [one for one in bands if one.names[1] not in others]
-        orders = keep_orders(draws, observed, missing, schema, _rooms(observed, missing, schema, free), ties)
-        for one in bands:  # a number that was moved takes a level along that is a fill too
+        rooms = _rooms(observed, missing, schema, _free(schema))
+        orders = keep_orders(draws, observed, missing, schema, rooms, ties)
+        for one in (
+            one for one in schema.relations if one.how in LATE
+        ):  # a number that was moved takes a level along that is a fill too
             first, second = (schema.modelled.index(name) for name in one.names)
             rows = np.flatnonzero(missing[:, first] & missing[:, second])
             said = one.said(draws[:, rows, second])
             draws[:, rows, first] = np.where(np.isnan(said), draws[:, rows, first], said)
-        _follow(filled, schema, (draws[..., told] != before).any(-1), apart)
+        _follow(filled, schema, (draws[..., told] != before).any(-1), apart, orders)
         apart.update(orders)
     if uniform is not None:  # again: cells that were computed or moved since may be of another kind
         settled = {name for relation in schema.relations for name in relation.names}
-        settled |= {name for order in schema.orders for name in (order.low, order.high)}
+        settled |= _in_orders(schema)
         apart.update(keep_structural_zeros(draws, missing, schema, uniform, settled))
     return apart
 
 
-def _follow(filled: DrawnRows, schema: Schema, moved: Bools, apart: Apart) -> None:
+def _follow(filled: DrawnRows, schema: Schema, moved: Bools, apart: Apart, orders: Apart) -> None:
     """Let what follows from cells that were `moved` [m, N] for an order, and from the levels that they took along,
-    follow from them again, in place: a fiscal year from the year of a date. Columns of orders, and what follows from
-    them at once, stay. `apart`: where fills departed from relations before that; where they do now, afterwards."""
+    follow from them again, in place: a fiscal year from the year of a date. What was moved, and what follows from it at
+    once, stays. `apart`, `orders`: where fills departed from relations before that, and from orders; where they do now,
+    afterwards."""
     draw, row = np.nonzero(moved)
     if not len(row):
         return
     own = filled.at(draw, row)
-    stays = {name for order in schema.orders for name in (order.low, order.high)}
-    stays |= {one.names[0] for one in schema.relations if one.how in LATE and one.names[1] in stays}
     broken = _departs(own, schema)
     again = np.flatnonzero(np.any(list(broken.values()), axis=0) & ~apart.rows()[draw, row])
-    if len(again):
+    mended = np.zeros(moved.shape, bool)
+    for stays, last in ((_movable(schema), False), (_in_orders(schema), True)):
+        if not len(again):
+            break
         some = own.at(np.zeros(len(again), int), again)
-        known = ~some.missing | np.isin(schema.modelled, sorted(stays))
-        exact = np.where(some.missing, some.draws[0], some.observed)
-        _kept(some.draws, exact, ~known, schema, some.uniform)
-        filled.draws[draw[again], row[again]] = some.draws[0]
-        for one, where in _departs(some, schema).items():
-            broken[one][again] = where
+        along = {one.names[0] for one in schema.relations if one.how in LATE and one.names[1] in stays}
+        known = ~some.missing | np.isin(schema.modelled, sorted(stays | along))
+        _kept(some.draws, _exact(some), ~known, schema, some.uniform)
+        departs, ordered = _departs(some, schema), ~out_of_order(_exact(some), schema)
+        whole = ordered & ~np.any(list(departs.values()), axis=0)
+        taken = whole | last  # a column of an order that follows from others: where it is in order then
+        filled.draws[draw[again[taken]], row[again[taken]]] = some.draws[0, taken]
+        for one, where in departs.items():
+            broken[one][again[taken]] = where[taken]
+        mended[draw[again[whole]], row[again[whole]]] = True
+        again = again[~taken]
+    orders.mend(mended)
     apart.mend(moved)  # those that are still apart come again
     for one, where in broken.items():
         found = np.zeros(moved.shape, bool)
@@ -135,9 +142,33 @@ def _follow(filled: DrawnRows, schema: Schema, moved: Bools, apart: Apart) -> No
         apart.add([schema.modelled.index(name) for name in one.names], found, one)
 
 
+def _in_orders(schema: Schema) -> set[str]:
+    """The columns that are in order with others."""
+    return {name for order in schema.orders for name in (order.low, order.high)}
+
+
+def _free(schema: Schema) -> list[Relation]:
+    """The relations that leave their second column some room, which no other one settles."""
+    bands = [one for one in schema.relations if one.how in LATE]
+    others = {name for one in schema.relations if one.how not in LATE for name in one.names}
+    others |= {one.names[0] for one in bands}
+    return [one for one in bands if one.names[1] not in others]
+
+
+def _movable(schema: Schema) -> set[str]:
+    """The columns that may be moved for an order."""
+    settled = {name for one in schema.relations for name in one.names} - {one.names[1] for one in _free(schema)}
+    return _in_orders(schema) - settled
+
+
+def _exact(filled: DrawnRows) -> Floats:
+    """[n, columns] codes of rows of a single draw, observed ones as they are."""
+    return np.where(filled.missing, filled.draws[0], filled.observed)
+
+
 def _departs(filled: DrawnRows, schema: Schema) -> dict[Relation, Bools]:
     """By relations in which rows [n] of a single draw a fill departs from them."""
-    exact, found = np.where(filled.missing, filled.draws[0], filled.observed), {}
+    exact, found = _exact(filled), {}
     for one in schema.relations:
         places = [schema.modelled.index(name) for name in one.names]
         departs = departing(one, exact[:, places], half_digit(schema.encoded[places[0]]))
