@@ -91,9 +91,8 @@ def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
         before = draws[..., told]
         rooms = _rooms(observed, missing, schema, _free(schema))
         orders = keep_orders(draws, observed, missing, schema, rooms, ties)
-        for one in (
-            one for one in schema.relations if one.how in LATE
-        ):  # a number that was moved takes a level along that is a fill too
+        for one in [one for one in schema.relations if one.how in LATE]:
+            # a number that was moved takes a level along that is a fill too
             first, second = (schema.modelled.index(name) for name in one.names)
             rows = np.flatnonzero(missing[:, first] & missing[:, second])
             said = one.said(draws[:, rows, second])
