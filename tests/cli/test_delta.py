@@ -137,6 +137,8 @@ def test_a_record_lies_beside_the_tables(run: vgi_cli.Run, vgi: Vgi) -> None:
     assert json.loads(Path("out.delta.json").read_text()) == record  # of other files
     again = vgi("impute", "--checkpoint", run.path, "--m", "2", "-o", "out.csv", "--force")
     assert again.code == 0 and checked("delta", Path("out.delta.json").read_text())["files"] == ["out.3.csv"]
+    once = vgi("impute", "--checkpoint", run.path, "--m", "2", "--delta", "share=+1", "-o", "out.csv", "--force")
+    assert once.code == 0 and "warning: out.delta.json no longer says what was done to out.3.csv, of an" in once.err
     for words in ("notes", "[1]", json.dumps({"files": [], "note": "mine"})):
         Path("out.delta.json").write_text(words)
         assert vgi("impute", "--checkpoint", run.path, "--m", "2", "-o", "out.csv", "--force").code == 0

@@ -398,7 +398,7 @@ class TestHardTables:
         totals = run.impute(new, m=1, say=said.append)[0].total.tolist()
         assert totals[:2] == [130, 130]
         assert totals[2] % 10 == 0  # all totals of the fit are tens
-        why = "the limits of their columns, observed cells or another such rule are against it"
+        why = "no fills were found that suit the limits of their columns, observed cells and all such rules"
         rule = "not kept: 'total' = 'base' + 'extra' (1 row)"
         assert f"1 filled row does not keep to what holds in every row of the fit: {why}; {rule}" in said
         run.impute(new, m=3, say=said.append)

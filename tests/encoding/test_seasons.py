@@ -44,6 +44,8 @@ def test_a_season_is_said(seed: int) -> None:
     month = frame.day.dt.month
     for told in (month, month.map("m{}".format)):
         assert lines_of(frame.assign(month=told)) == []
+    slipped = month.where(np.arange(len(frame)) != 7, 6.0).where(frame.noise < 0.5)
+    assert not any("'month'" in line for line in lines_of(frame.assign(month=slipped)))
     assert not any("'month'" in line for line in lines_of(frame.assign(month=month.where(frame.noise < 0.5))))
     phase = 2 * np.pi * frame.day.dt.day_of_year / 365.25
     assert lines_of(frame.assign(sine=np.sin(phase), cosine=np.cos(phase))) == []

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -183,18 +183,31 @@ def record_path(out: Path, shard: Shard | None = None) -> Path:
 def record_of_others(path: Path, written: Collection[str]) -> None:
     """Take the files that were written anew, without `--delta`, out of the record of earlier ones, and the record away
     where it names no other that is there. What is no such record stays as it is."""
-    try:
-        record = json.loads(path.read_bytes())
-        files, deltas = record["files"], record["deltas"]
-    except (OSError, ValueError, LookupError, TypeError):
+    record = _record(path)
+    if record is None:
         return
-    if not deltas or not isinstance(files, list):
-        return
-    others = [name for name in files if name not in written and (path.parent / str(name)).exists()]
+    others = files_of_others(path, written)
     if not others:
         path.unlink(missing_ok=True)
-    elif others != files:
+    elif others != record["files"]:
         write_atomic(path, json_bytes(record | {"files": others}))
+
+
+def files_of_others(path: Path, written: Collection[str]) -> list[str]:
+    """The files that the record of an earlier call names, which are there and were not written anew."""
+    record = _record(path)
+    files = [] if record is None else map(str, record["files"])
+    return [name for name in files if name not in written and (path.parent / name).exists()]
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    """A record that was written before; None where there is none, or something else."""
+    try:
+        record = json.loads(path.read_bytes())
+        known = bool(record["deltas"]) and isinstance(record["files"], list)
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return cast(dict[str, Any], record) if known else None
 
 
 class Tip(NamedTuple):

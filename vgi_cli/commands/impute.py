@@ -13,7 +13,8 @@ from vgi_cli.columns.blanks import read_blanks
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
-from vgi_cli.commands.deltas import Deltas, record_of_others, record_path
+from vgi_cli.columns.wording import some_of
+from vgi_cli.commands.deltas import Deltas, files_of_others, record_of_others, record_path
 from vgi_cli.commands.dry_run import ImputePlan
 from vgi_cli.commands.memory import refuse_beyond, require_files, to_impute
 from vgi_cli.commands.requests import ELSEWHERE, ImputeRequest
@@ -107,18 +108,21 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
                         "give it more time, or ask for fewer draws (--m)",
                     ) from None
         if isinstance(out, Path):
-            _write_record(out, sampling, source.whole, written)
+            _write_record(out, sampling, source.whole, written, reporter)
         say_filled(seen.holes, sampling, reporter)
         return written
 
 
-def _write_record(out: Path, sampling: Sampling, source: Source, written: Sequence[Path]) -> None:
+def _write_record(out: Path, sampling: Sampling, source: Source, written: Sequence[Path], reporter: Reporter) -> None:
     """Beside the tables, what was done to the draws by `--delta`; a record of earlier ones no longer names those that
     were written anew."""
     path = record_path(out, sampling.shard)
     if not sampling.deltas:
         record_of_others(path, [one.name for one in written])
         return
+    stay = files_of_others(path, [one.name for one in written])
+    if stay:
+        reporter.warn(f"{path.name} no longer says what was done to {some_of(stay)}, of an earlier call")
     record = {
         "format": 1,
         "table": source.origin.label,

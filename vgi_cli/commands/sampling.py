@@ -307,7 +307,7 @@ class Sampling:
         if self._apart:
             one, of = self._apart == 1, f" of the {self.kept} filled tables together" if self.kept > 1 else ""
             filled = f"{self._apart:,} {'' if of else 'filled '}row{'s' * (not one)}{of} do{'es' * one}"
-            why = "the limits of their columns, observed cells or another such rule are against it"
+            why = "no fills were found that suit the limits of their columns, observed cells and all such rules"
             broken = [(rule_words(rule, self._fitted.schema), n) for rule, n in self._broken.most_common()]
             rules = [f"{words} ({n:,} row{'s' * (n > 1)})" for words, n in broken]
             named = f"; not kept: {some_of(rules, NAMED, ', which -v lists')}" if rules else ""

@@ -29,6 +29,8 @@ ABSENT = 0.05
 """Share of the cells of a column of numbers that may be missing where others are compared given it."""
 DEGREE = 3
 """Of the polynomial in time that is taken off, beside what the other columns say."""
+BINS, DECIDED = 48, 0.9
+"""Parts of a cycle, and the share of a column's variance from which on these say what it is."""
 SHARE, SURELY = 0.05, 14.0
 """Of the variance of a column, that a cycle explains at the least; and nats by which rows speak for it, beyond what the
 choice of columns explains: by chance as much has a probability of exp(-SURELY)."""
@@ -64,7 +66,9 @@ def seasons(table: Table, schema: Schema) -> list[str]:
                 continue
             found = {}
             for other in holed:
-                if other.name in codes and not _is_part(other, moment, codes):
+                if other.name not in codes or _told(codes[other.name], days, length):
+                    continue
+                if not _is_part(other, moment, codes):
                     alone = _share(codes[other.name], days, length, [], choice)
                     if alone is not None:  # else nothing would be left of it beside other columns
                         design = _at_most([values for name, values in beside.items() if name != other.name])
@@ -98,13 +102,25 @@ def _indicators(codes: Floats, *, numbers: bool) -> Floats:
 def _is_part(column: ModelledColumn, moment: Moment, codes: Mapping[str, Floats]) -> bool:
     """Whether a column is the month, the hour or the like of the moments: a fill of it follows from these."""
     both = ~np.isnan(codes[column.name]) & ~np.isnan(codes[moment.name])
-    return part_between(column, moment, codes[column.name][both], codes[moment.name][both]) is not None
+    first, second = codes[column.name][both], codes[moment.name][both]
+    return part_between(column, moment, first, second) is not None
 
 
 def _at_most(beside: list[Floats]) -> list[Floats]:
     """The first of some columns that have at most MOST dimensions together."""
     sizes = np.cumsum([values.shape[1] for values in beside])
     return beside[: int(np.searchsorted(sizes, MOST, side="right"))]
+
+
+def _told(y: Floats, days: Floats, length: float) -> bool:
+    """Whether y [N] is all but decided by where in the cycle a moment is: its month or hour, but for some slips."""
+    seen = np.isfinite(y) & np.isfinite(days)
+    y, place = y[seen], np.floor(days[seen] % length / length * BINS).astype(int)
+    counts = np.bincount(place, minlength=BINS)
+    means = np.bincount(place, y, minlength=BINS) / np.maximum(counts, 1)
+    free, total = len(y) - int((counts > 0).sum()), float(np.square(y - y.mean()).sum())
+    within = float(np.square(y - means[place]).sum())
+    return free > 0 and within / free < (1 - DECIDED) * total / len(y)
 
 
 def _share(y: Floats, days: Floats, length: float, beside: list[Floats], choice: float) -> float | None:
