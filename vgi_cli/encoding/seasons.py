@@ -29,8 +29,9 @@ ABSENT = 0.05
 """Share of the cells of a column of numbers that may be missing where others are compared given it."""
 DEGREE = 3
 """Of the polynomial in time that is taken off, beside what the other columns say."""
-BINS, DECIDED = 48, 0.9
-"""Parts of a cycle, and the share of a column's variance from which on these say what it is."""
+BINS, NEAR, DECIDED = 24, 0.1, 0.9
+"""Parts of a cycle; and in which share of the rows a number is how near to the middle one of its part, in units of its
+range, where it only says which part that is."""
 SHARE, SURELY = 0.05, 14.0
 """Of the variance of a column, that a cycle explains at the least; and nats by which rows speak for it, beyond what the
 choice of columns explains: by chance as much has a probability of exp(-SURELY)."""
@@ -113,14 +114,12 @@ def _at_most(beside: list[Floats]) -> list[Floats]:
 
 
 def _told(y: Floats, days: Floats, length: float) -> bool:
-    """Whether y [N] is all but decided by where in the cycle a moment is: its month or hour, but for some slips."""
+    """Whether y [N] is all but decided by where in the cycle a moment is: its month or hour, but for some slips. Beside
+    the middle value of its part of the cycle it is near in most rows."""
     seen = np.isfinite(y) & np.isfinite(days)
     y, place = y[seen], np.floor(days[seen] % length / length * BINS).astype(int)
-    counts = np.bincount(place, minlength=BINS)
-    means = np.bincount(place, y, minlength=BINS) / np.maximum(counts, 1)
-    free, total = len(y) - int((counts > 0).sum()), float(np.square(y - y.mean()).sum())
-    within = float(np.square(y - means[place]).sum())
-    return free > 0 and within / free < (1 - DECIDED) * total / len(y)
+    middle = np.array([np.median(y[place == part]) if (place == part).any() else 0.0 for part in range(BINS)])
+    return bool((np.abs(y - middle[place]) <= NEAR * np.ptp(y)).mean() >= DECIDED)
 
 
 def _share(y: Floats, days: Floats, length: float, beside: list[Floats], choice: float) -> float | None:
