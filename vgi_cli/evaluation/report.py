@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -148,26 +148,23 @@ def _clean(value: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def not_finite(parts: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+def not_finite(parts: Mapping[str, Any]) -> dict[str, float]:
     """What `make_report` leaves out of its parts: the numbers that are not finite, by their dotted paths."""
-    out: dict[str, float] = {}
-    for key, item in parts.items():
-        if isinstance(item, Mapping):
-            out |= not_finite(item, f"{prefix}{key}.")
-        elif isinstance(item, float) and not math.isfinite(item):
-            out[f"{prefix}{key}"] = item
-    return out
+    return {path: item for path, item in _leaves(parts) if isinstance(item, float) and not math.isfinite(item)}
 
 
-def not_known(parts: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+def not_known(parts: Mapping[str, Any]) -> dict[str, float]:
     """The standard errors in parts of a report that are not known, of one row, by their dotted paths: NaN."""
-    out: dict[str, float] = {}
+    return {path: math.nan for path, item in _leaves(parts) if item is None and path.rpartition(".")[2] == "se"}
+
+
+def _leaves(parts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """What stands in parts of a report, by dotted paths."""
     for key, item in parts.items():
         if isinstance(item, Mapping):
-            out |= not_known(item, f"{prefix}{key}.")
-        elif item is None and key == "se":
-            out[f"{prefix}{key}"] = math.nan
-    return out
+            yield from _leaves(item, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", item
 
 
 def markdown(report: Mapping[str, Any], title: str) -> str:
