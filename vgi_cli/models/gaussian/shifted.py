@@ -118,7 +118,7 @@ class Shifted(Mixed):
             args[-1].append(f"{names[0]}: {why}")  # what load_state_dict says is wrong
             return
         self._take(self.chosen, self.share, pairs.long())
-        if not len(pairs) and names[1] not in state_dict:
+        if not len(pairs) and not len(state_dict.get(names[1], ())):
             state_dict = {**state_dict, names[0]: self.pairs, names[1]: self.crossing.data}
         super()._load_from_state_dict(state_dict, prefix, *args)
         crossing = self.crossing.data
