@@ -320,6 +320,48 @@ class TestKept:
             assert apart == 0 or hidden == (1, 2), hidden  # a length may not be below 0
             assert np.array_equal(draws[:, ~missing], np.repeat(true[None], 3, 0)[:, ~missing])
 
+    @given(st.integers(0, 2**31), st.floats(0.05, 0.95), st.booleans())
+    @settings(max_examples=30, deadline=None)
+    def test_of_the_distances_from_another_date_one_agrees(self, seed: int, share: float, chances: bool) -> None:
+        """Orders shipped a few days later, and parts of either day: of observed ones there are two such days."""
+        frame = shipped()
+        schema = schema_of(frame)
+        assert [one.names for one in schema.relations if one.apart] == [("shipped", "ordered")]
+        true = codes_in(frame, schema)
+        rng = np.random.default_rng(seed)
+        missing = rng.random(true.shape) < share
+        missing[:, [schema.modelled.index("weekday"), schema.modelled.index("m")]] &= rng.random() < 0.8
+        draws = spread(true, missing)
+        uniform = np.random.default_rng(1).random(draws.shape[:2])
+        observed, drawn = np.where(missing, 0.0, true), draws.copy()
+        own = (lambda name: uniform) if chances else None
+        assert keep_relations(draws, observed, missing, schema, own).count() == 0
+        assert kept_apart(schema, draws) == 0
+        assert np.array_equal(draws[:, ~missing], np.repeat(true[None], 3, 0)[:, ~missing])
+        for i in range(0, len(true), 40):
+            alone, of_it = drawn[:, i : i + 1].copy(), uniform[:, i : i + 1]
+            own = (lambda name, of_it=of_it: of_it) if chances else None
+            keep_relations(alone, observed[i : i + 1], missing[i : i + 1], schema, own)
+            assert np.array_equal(alone, draws[:, i : i + 1])
+
+    def test_distances_are_as_frequent_as_they_were_where_several_agree(self) -> None:
+        frame = shipped(1200)[["ordered", "shipped", "m"]]
+        schema = schema_of(frame)
+        true = codes_in(frame, schema)
+        missing = np.zeros(true.shape, bool)
+        missing[:, 1] = True
+        draws = np.repeat(true[None], 3, 0)
+        draws[..., 1] += 400.0
+        uniform = np.random.default_rng(1).random(draws.shape[:2])
+        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema, lambda name: uniform).count() == 0
+        inside = pd.to_datetime(frame.ordered).dt.day.to_numpy() < 25
+        least = (true[:, 1] - true[:, 0]).min()
+        before, now = (
+            np.bincount((later - true[:, 0] - least)[..., inside].ravel().astype(int), minlength=3)
+            for later in (true[:, 1], draws[..., 1])
+        )
+        assert np.abs(before / before.sum() - now / now.sum()).max() < 0.05
+
     def test_dates_in_order_take_their_parts_along(self) -> None:
         rng, day = np.random.default_rng(0), days()
         left = day + pd.to_timedelta(rng.integers(0, 40, 300) ** 2 // 40, "D")
@@ -434,6 +476,14 @@ def stays(n: int = 400) -> pd.DataFrame:
     came = days(n)
     left = came + pd.to_timedelta(np.random.default_rng(0).integers(0, 60, n), "D")
     return pd.DataFrame({"came": came.dt.strftime("%Y-%m-%d"), "left": left.dt.strftime("%Y-%m-%d")})
+
+
+def shipped(n: int = 300) -> pd.DataFrame:
+    """A day, another one that is one to three days later, and parts of both."""
+    ordered = days(n)
+    later = ordered + pd.to_timedelta(np.random.default_rng(0).choice([1, 2, 3], n, p=[0.5, 0.3, 0.2]), "D")
+    frame = pd.DataFrame({"ordered": ordered.dt.strftime("%Y-%m-%d"), "shipped": later.dt.strftime("%Y-%m-%d")})
+    return frame.assign(weekday=ordered.dt.day_of_week, day=later.dt.day, m=later.dt.month)
 
 
 def late(frame: pd.DataFrame, schema: Schema, hidden: list[str]) -> tuple[Floats, Bools, Floats]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,9 @@ from vgi_cli.encoding.rounding_law import quantiles
 
 WITHIN = 1e-6
 """Share of a column's resolution by which what is computed may be off a value of it."""
+
+RARELY = 1e-6
+"""How often distances between two columns are drawn that were seen too rarely to be listed, when others are as well."""
 
 
 @dataclass(eq=False)
@@ -119,6 +122,77 @@ def _as_rounded(cells: RelationCells, place: int, drawn: Floats, said: Floats, c
     return np.where(near, drawn, said + quantiles(chance, np.delete(halves, place)))
 
 
+def as_far_as_agrees(
+    cells: RelationCells, place: int, values: Floats, found: Floats, levels: Sequence[Levels], chance: Floats | None
+) -> tuple[Floats, Bools]:
+    """What was `found` [m, n] for the cell at `place` of two columns that differ by a few values alone, and where it is
+    another one: of the distances that were seen the one is taken with which the cell, a moment, has the parts that
+    `levels` say of it, drawn by `chance` [m, n] as often as they were seen, or the nearest to what was drawn. As it was
+    where none has them or no part is known. values [m, n, columns]."""
+    relation, column = cells.relation, cells.columns[place]
+    parted = np.logical_or.reduce([one.rows for one in levels if one.cells.relation.how == "part"], initial=False)
+    rows = np.flatnonzero(parted)
+    if not len(rows):
+        return found, np.zeros(found.shape, bool)
+    own = [Levels(one.cells, one.level[:, rows], one.rows[rows]) for one in levels]
+    said = relation.solved(values[:, rows], place, values[:, rows, 0])
+    distances, often = _distances(cells)
+    others = said + ((1 if place == 0 else -1) * (distances - relation.constant))[:, None, None]
+    others, able = _within(column, others, _Between(others, others, np.zeros_like(others)), guessed=False)
+    agrees = able & np.logical_and.reduce([one.holds(others) for one in own])
+    drawn, before = values[:, rows, place], found[:, rows]
+    stays = np.logical_and.reduce([one.holds(before) for one in own])
+    if chance is None:
+        which = np.where(agrees, np.abs(others - drawn), np.inf).argmin(0)
+    else:
+        stays &= np.abs(drawn - said) <= (1 - NEARLY) * cells.half
+        total = np.cumsum(agrees * often[:, None, None], 0)
+        which = (total > chance[:, rows] * total[-1]).argmax(0)
+    taken, changed = found.copy(), np.zeros(found.shape, bool)
+    changed[:, rows] = ~stays & agrees.any(0)
+    taken[:, rows] = np.where(changed[:, rows], np.take_along_axis(others, which[None], 0)[0], before)
+    return taken, changed
+
+
+def _distances(cells: RelationCells) -> tuple[Floats, Floats]:
+    """The values [k] by which two columns differ, and how often each: those between that are too rare to be among the
+    ones that are listed, hardly ever."""
+    relation, step = cells.relation, 2 * cells.digit
+    least = relation.constant - relation.slack
+    count = round(2 * relation.slack / step) + 1
+    listed = np.rint((np.array(relation.apart) - least) / step).astype(int)
+    often = np.bincount(listed, minlength=count).astype(np.float64)
+    return np.asarray(least + step * np.arange(float(count))), often + RARELY
+
+
+def with_other_parts(
+    column: ModelledColumn,
+    values: Floats,
+    levels: Sequence[Levels],
+    others: Sequence[tuple[RelationCells, int, Sequence[Levels]]],
+) -> tuple[Floats, Bools]:
+    """Moments [m, n] with the parts that `levels` say, so that those dates which are a few known distances apart from
+    them, and missing too, can have the parts that are known of these: the nearest ones. `others`: a relation of two
+    such columns, at which place of it the moments are, and what is known of the other column."""
+    found, done = within_levels(column, values, levels, guessed=False)
+    for cells, place, own in others:
+        rows = np.flatnonzero(np.logical_or.reduce([one.rows for one in own]))
+        if not len(rows):
+            continue
+        some = [Levels(one.cells, one.level[:, rows], one.rows[rows]) for one in levels]
+        best, away = found[:, rows].copy(), np.full((len(values), len(rows)), np.inf)
+        for distance in _distances(cells)[0]:
+            shift = distance if place == 1 else -distance
+            along = [one.later(shift, rows) for one in own]
+            moment, able = within_levels(column, values[:, rows], [*some, *along], guessed=False)
+            nearer = able & (np.abs(moment - values[:, rows]) < away)
+            best = np.where(nearer, moment, best)
+            away = np.where(nearer, np.abs(moment - values[:, rows]), away)
+        found[:, rows] = best
+        done[:, rows] |= np.isfinite(away)
+    return found, done
+
+
 def within_levels(
     column: ModelledColumn, values: Floats, levels: Sequence[Levels], *, guessed: bool
 ) -> tuple[Floats, Bools]:
@@ -157,6 +231,11 @@ class Levels(NamedTuple):
     cells: RelationCells
     level: Floats
     rows: Bools
+
+    def later(self, shift: float, rows: Ints) -> Levels:
+        """What parts say, in some rows, of a date that is so much earlier than the one of which they are."""
+        relation = replace(self.cells.relation, begin=self.cells.relation.begin + shift)
+        return Levels(replace(self.cells, relation=relation), self.level[:, rows], self.rows[rows])
 
     def ends(self, *, seen: bool = True) -> tuple[Floats, Floats, Bools]:
         """Where the numbers have to lie, [m, n] from low to high: the outermost bands are as wide as what was `seen`,

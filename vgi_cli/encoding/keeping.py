@@ -17,7 +17,16 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
-from vgi_cli.encoding.computing import WITHIN, Levels, RelationCells, clipped, solve, width_of, within_levels
+from vgi_cli.encoding.computing import (
+    WITHIN,
+    Levels,
+    RelationCells,
+    as_far_as_agrees,
+    clipped,
+    solve,
+    width_of,
+    with_other_parts,
+)
 from vgi_cli.encoding.dates import Wanted, room_of
 from vgi_cli.encoding.orders import keep_orders, out_of_order
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
@@ -330,18 +339,36 @@ def _determine(
 ) -> None:
     """Compute the cells at a place of a relation that are its only unknown ones; they are known then, where every draw
     could be computed, if that is `final`. A number lies in all the bands, and a date has all the parts, of which levels
-    are known, and a level lies in all the groups."""
+    are known, and a level lies in all the groups; a date that is a few days from another one is so far from it that it
+    has these parts."""
     j, rows = cells.places[place], _single(cells, known)[place]
     values = _values(draws, observed, missing, rows, cells.places)
-    if cells.relation.loose and place:
-        levels = [
+    apart = [one for one in told if one.relation.apart]
+
+    def levels(place: int, kinds: Sequence[str]) -> list[Levels]:
+        """What is known of the column at a place, by relations of some kinds."""
+        return [
             Levels(one, _values(draws, observed, missing, rows, one.places)[..., 0], known[rows, one.places[0]])
             for one in told
-            if one.relation.how in (LATE if cells.relation.how in LATE else ("groups",)) and one.places[1] == j
+            if one.relation.how in kinds and one.places[1] == place
         ]
-        value, able = within_levels(cells.columns[1], values[..., 1], levels, guessed=False)
+
+    if cells.relation.loose and place:
+        own = levels(j, LATE if cells.relation.how in LATE else ("groups",))
+        others = []
+        for one in apart if cells.relation.how == "part" else ():
+            if j in one.places:
+                at = one.places.tolist().index(j)
+                unknown = ~known[rows, one.places[1 - at]]
+                parts = [each._replace(rows=each.rows & unknown) for each in levels(one.places[1 - at], ("part",))]
+                others += [(one, at, parts)] if parts else []
+        value, able = with_other_parts(cells.columns[1], values[..., 1], own, others)
     else:
-        value, able = solve(cells, place, values, guessed=False, chance=cells.chance(rows))
+        chance = cells.chance(rows)
+        value, able = solve(cells, place, values, guessed=False, chance=chance)
+        if cells in apart:
+            value, agrees = as_far_as_agrees(cells, place, values, value, levels(j, LATE), chance)
+            able |= agrees
     draws[:, rows, j] = np.where(able, value, values[..., place])
     known[rows, j] = able.all(0) & final
     cells.tried[rows] = True
