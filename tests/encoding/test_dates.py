@@ -277,6 +277,19 @@ class TestKept:
         if known == "day":
             assert away.mean() > 3
 
+    def test_an_interval_alone_is_kept_beside_parts_that_are_missing(self) -> None:
+        day = days()
+        frame = pd.DataFrame({"date": day.dt.strftime("%Y-%m-%d"), "period": day.dt.strftime("%Y-%m")})
+        frame["month"] = day.dt.month
+        schema = schema_of(frame)
+        assert sorted(one.how for one in schema.relations if "date" in one.names) == ["bands", "part"]
+        true = codes_in(frame, schema)
+        missing = np.zeros(true.shape, bool)
+        missing[:, [schema.modelled.index("date"), schema.modelled.index("month")]] = True
+        draws = spread(true, missing)
+        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
+        assert kept_apart(schema, draws) == 0
+
     def test_parts_that_contradict_each_other_are_counted(self) -> None:
         frame = parted()[["month", "day", "date", "x"]]
         schema = schema_of(frame)

@@ -201,7 +201,13 @@ def within_levels(
     if levels[0].cells.relation.how == "groups":
         return _in_groups(values, levels)
     if isinstance(column, Moment) and any(one.cells.relation.how == "part" for one in levels):
-        return _with_parts(column, values, levels, guessed=guessed)
+        found, able = _with_parts(column, values, levels, guessed=guessed)
+        bands = [one for one in levels if one.cells.relation.how == "bands"]
+        none = ~np.logical_or.reduce([one.rows for one in levels if one not in bands])
+        if bands and none.any():
+            value, as_well = _in_bands(column, values, bands, guessed=guessed)
+            found, able = np.where(none, value, found), np.where(none, as_well, able)
+        return found, able
     return _in_bands(column, values, levels, guessed=guessed)
 
 
