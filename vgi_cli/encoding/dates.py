@@ -106,11 +106,18 @@ class Wanted(NamedTuple):
 
 
 def moved(
-    column: Moment, values: Floats, wanted: Sequence[Wanted], ends: tuple[Floats, Floats], *, guessed: bool
+    column: Moment,
+    values: Floats,
+    wanted: Sequence[Wanted],
+    ends: tuple[Floats, Floats],
+    *,
+    guessed: bool,
+    alike: bool = True,
 ) -> Floats:
     """Moments [m, n] of a column, each moved to the nearest one of which is so what is wanted, from one end [m, n] to
-    the other; as far as it can, the others of its parts stay (the day, where the month is another one). As they were
-    where there is none. `guessed`: whether limits count that are guesses from the values which were observed."""
+    the other; as far as it can, the others of its parts stay (the day, where the month is another one), if they are to
+    be `alike`. As they were where there is none. `guessed`: whether limits count that are guesses from the values which
+    were observed."""
     known = np.stack([np.broadcast_to(one.rows, values.shape[1:]) for one in wanted])
     patterns, which = np.unique(known, axis=1, return_inverse=True)
     found = values.copy()
@@ -118,9 +125,48 @@ def moved(
         rows = np.flatnonzero(which.reshape(-1) == kind)
         own = [(one.relation, one.cells[:, rows]) for one, told in zip(wanted, pattern, strict=True) if told]
         if own:
-            some = _Drawn(column, values[:, rows], (ends[0][:, rows], ends[1][:, rows]), guessed)
+            some = _Drawn(column, values[:, rows], (ends[0][:, rows], ends[1][:, rows]), guessed, alike)
             found[:, rows] = some.moved(own)
     return found
+
+
+class Parted(NamedTuple):
+    """What is `wanted` of the moments of a column in some rows, and from where to where [N] all of them lie besides."""
+
+    wanted: Sequence[Wanted]
+    ends: tuple[Floats, Floats]
+
+    @property
+    def rows(self) -> Bools:
+        """[N] of which something is wanted."""
+        return np.asarray(np.logical_or.reduce([one.rows for one in self.wanted]))
+
+    def placed(self, column: Moment, values: Floats, rows: Ints, ends: tuple[Floats, Floats]) -> tuple[Floats, Bools]:
+        """Moments [n] of some rows [n], each moved to the nearest one of which is so what is wanted, from one end [n]
+        to the other, and where there is such; beyond limits that are guesses where there is none within."""
+        wanted = [Wanted(one.relation, one.cells[None, rows], one.rows[rows]) for one in self.wanted]
+        values, ends = values[None], (ends[0][None], ends[1][None])
+        found, done = values, np.zeros(values.shape, bool)
+        of = counted(column)
+        assert of is not None, "moments that have parts"
+        for guessed in (True, False):
+            least, most = column.number.ends if guessed else column.number.given_ends
+            low = np.maximum(np.maximum(ends[0], self.ends[0][rows]), least)
+            high = np.minimum(np.minimum(ends[1], self.ends[1][rows]), most)
+            for first, last in ((low, high), _whole_days(low, high, of[1])) if of[0] == "s" else ((low, high),):
+                near = moved(column, values, wanted, (first, last), guessed=guessed, alike=False)
+                for other in (near, np.clip(near, low, high)):  # at another time of the first or the last day
+                    held = column.held(other)
+                    able = np.logical_and.reduce([one.holds(held) for one in wanted]) & (held >= low) & (held <= high)
+                    found, done = np.where(done | ~able, found, held), done | able
+        return found[0], done[0]
+
+
+def _whole_days(low: Floats, high: Floats, begin: float) -> tuple[Floats, Floats]:
+    """Ends [..] of datetimes moved to those of the days that are between them from midnight to midnight."""
+    first = np.ceil((low + begin) / SECONDS) * SECONDS
+    last = np.floor((high + begin + 1) / SECONDS) * SECONDS - 1
+    return first - begin, last - begin
 
 
 def room_of(column: ModelledColumn, parts: Sequence[Wanted]) -> tuple[Floats, Floats]:
@@ -148,12 +194,14 @@ def room_of(column: ModelledColumn, parts: Sequence[Wanted]) -> tuple[Floats, Fl
 
 
 class _Drawn(NamedTuple):
-    """Moments [m, n] of a column as they were drawn, and within which ends [m, n] they have to lie."""
+    """Moments [m, n] of a column as they were drawn, within which ends [m, n] they have to lie, and
+    as of `moved`."""
 
     column: Moment
     values: Floats
     ends: tuple[Floats, Floats]
     guessed: bool
+    alike: bool
 
     def moved(self, own: Sequence[tuple[Relation, Floats]]) -> Floats:
         """The moments with what relations and their cells [m, n] say of them."""
@@ -187,7 +235,7 @@ class _Drawn(NamedTuple):
         at = np.asarray(table * size, np.float64)
         keys = [(relation.said(at - begin), cells) for relation, cells in own]
         parts = {str(relation.part) for relation, _ in own}
-        more = next(names for finest, names in COMPLETED if parts & finest)
+        more = next(names for finest, names in COMPLETED if parts & finest) if self.alike else ()
         stay = [(_named(at, count, name), _named(np.asarray(days * size, np.float64), count, name)) for name in more]
         first, last = (np.clip(end + begin, at[0], at[-1]) // size for end in self.ends)
         near, ends = np.clip(days, first, last).astype(np.int64), (first, last)

@@ -27,7 +27,7 @@ from vgi_cli.encoding.computing import (
     width_of,
     with_other_parts,
 )
-from vgi_cli.encoding.dates import Wanted, room_of
+from vgi_cli.encoding.dates import Parted, Wanted, room_of
 from vgi_cli.encoding.orders import keep_orders, out_of_order
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
@@ -99,7 +99,7 @@ def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
         told = [schema.modelled.index(name) for name in {name for one in schema.relations for name in one.names}]
         before = draws[..., told]
         rooms = _rooms(observed, missing, schema, _free(schema))
-        orders = keep_orders(draws, observed, missing, schema, rooms, ties)
+        orders = keep_orders(draws, observed, missing, schema, rooms, ties, _parted(observed, missing, schema))
         for one in [one for one in schema.relations if one.how in LATE]:
             # a number that was moved takes a level along that is a fill too
             first, second = (schema.modelled.index(name) for name in one.names)
@@ -211,6 +211,18 @@ def _rooms(
         other = rooms.get(name, own)
         rooms[name] = np.maximum(other[0], own[0]), np.minimum(other[1], own[1])
     return rooms
+
+
+def _parted(observed: Floats, missing: Bools, schema: Schema) -> dict[str, Parted]:
+    """By columns of dates that may be moved for an order what the observed cells of the rows say of their parts."""
+    free, wanted = _free(schema), dict[str, list[Wanted]]()
+    for one in (one for one in free if one.how == "part"):
+        place = schema.modelled.index(one.names[0])
+        if not missing[:, place].all():
+            wanted.setdefault(one.names[1], []).append(Wanted(one, observed[:, place], ~missing[:, place]))
+    bands = [one for one in free if one.how == "bands" and one.names[1] in wanted]
+    rooms, anywhere = _rooms(observed, missing, schema, bands), np.full(len(missing), np.inf)
+    return {name: Parted(own, rooms.get(name, (-anywhere, anywhere))) for name, own in wanted.items()}
 
 
 def _held_within(column: ModelledColumn, ends: Floats, side: int) -> Floats:

@@ -23,6 +23,7 @@ from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.scale import decades
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
+from vgi_cli.encoding.dates import Parted
 from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, half_digit, shift_between
 from vgi_cli.encoding.ties import NOISE, Pair, beside, crossed, same, ties_of
 from vgi_cli.table.base import Table
@@ -143,6 +144,7 @@ def keep_orders(
     schema: Schema,
     room: Mapping[str, tuple[Floats, Floats]] | None = None,
     ties: Callable[[str, str], Floats] | None = None,
+    parts: Mapping[str, Parted] | None = None,
 ) -> Apart:
     """Bring fills into the order of their columns, in place; where some fill could not.
 
@@ -152,44 +154,71 @@ def keep_orders(
     room      by columns of relations from where to where [N] each may move all the same
     ties      by the names of a column and of the other one of its order random numbers from 0 to 1 [m, N]; None: fills
               are equal as often as they are drawn so
+    parts     by columns of dates what is known of their parts
 
     Columns are looked at from the least on. A fill that lies beyond a cell of its row which is observed, or was looked
     at before, is moved to the other side of it, by one of the small distances that were seen: the farther the more it
     was on the wrong one. Where cells of two columns are equal in many rows, fills are made equal as often before that
-    (`ties.py`). Other columns of a relation are settled before, and are not moved.
+    (`ties.py`). Other columns of a relation are settled before, and are not moved. A date of which parts are known is
+    moved from there to the nearest day that has them: beside the cells that are settled before the others are looked
+    at, and beside all cells of its row afterwards, where it lies on the wrong side of one still.
     """
     apart = Apart(draws.shape[:2])
     if not schema.orders or not missing.any():
         return apart
-    rooms = room or {}
+    rooms, parted = room or {}, parts or {}
     settled = {name for one in schema.relations for name in one.names} - set(rooms)
     names, most, small, spread, ratio = _closed(schema.orders)
     places = [schema.modelled.index(name) for name in names]
     values = np.where(missing[:, places], draws[:, :, places], observed[:, places])
     fixed = ~missing[:, places] | np.array([name in settled for name in names], bool)
-    for i, name in enumerate(names):
-        if name in rooms:  # what may move nowhere is there before the others
-            fixed[:, i] |= rooms[name][0] == np.inf
-    with_ties = [one for one in schema.orders if one.ties is not None and {one.low, one.high} <= set(names)]
-    cells = _Filled(schema, names, values, draws, observed, missing)
-    for k in np.isfinite(most).sum(0).argsort(kind="stable").tolist():
-        rows = np.flatnonzero(~fixed[:, k])
-        if not len(rows):
-            continue
-        some, known = values[:, rows], fixed[rows]
+    sequence = np.isfinite(most).sum(0).argsort(kind="stable").tolist()
+
+    def limits(k: int, rows: Ints, known: Bools) -> tuple[_Limit, _Limit]:
+        """Between which cells of its rows that are `known` [rows, names] a column lies."""
         # a cell i is at most cell j + most[i, j]: those that are known give the limits
+        some = values[:, rows]
         lows, highs = np.where(known, some - most[:, k], -np.inf), np.where(known, some + most[k], np.inf)
         below, above = lows.argmax(-1), highs.argmin(-1)
         low = _Limit(lows.max(-1), small[below, k], spread[below, k], ratio[below, k])
-        high = _Limit(highs.min(-1), small[k, above], spread[k, above], ratio[k, above])
+        return low, _Limit(highs.min(-1), small[k, above], spread[k, above], ratio[k, above])
+
+    def with_parts(k: int, rows: Ints, known: Bools) -> None:
+        """Move dates of which parts are known to where they are in order with `known` cells [rows, names]."""
+        column, own = schema.encoded[places[k]], parted[names[k]]
+        assert isinstance(column, Moment), "dates have parts"
+        low, high = limits(k, rows, known)
+        drawn = values[:, rows, k]
+        draw, row = np.nonzero(crossed(low.ends, drawn) | crossed(drawn, high.ends))
+        if len(row):
+            near = _between(column, drawn, low, high, (own.ends[0][rows], own.ends[1][rows]))[draw, row]
+            found, able = own.placed(column, near, rows[row], (low.ends[draw, row], high.ends[draw, row]))
+            values[draw, rows[row], k] = np.where(able, found, drawn[draw, row])
+
+    for k in (k for k in sequence if names[k] in rooms):  # what may move nowhere is there before the others
+        held = rooms[names[k]][0] == np.inf
+        if names[k] in parted:
+            rows = np.flatnonzero(held & parted[names[k]].rows & missing[:, places[k]])
+            with_parts(k, rows, fixed[rows])
+        fixed[:, k] |= held
+    with_ties = [one for one in schema.orders if one.ties is not None and {one.low, one.high} <= set(names)]
+    cells = _Filled(schema, names, values, draws, observed, missing)
+    for k in sequence:
+        rows = np.flatnonzero(~fixed[:, k])
+        if not len(rows):
+            continue
+        low, high = limits(k, rows, fixed[rows])
         least, greatest = (end[rows] for end in rooms[names[k]]) if names[k] in rooms else (-np.inf, np.inf)
-        column, drawn = schema.encoded[places[k]], some[..., k]
+        column, drawn = schema.encoded[places[k]], values[:, rows, k]
         if ties is not None:
             ends = np.maximum(low.ends, least), np.minimum(high.ends, greatest)
             own = [one for one in with_ties if column.name in (one.low, one.high)]
             drawn = _Cell(cells, column, rows, drawn, ends).tied(own, fixed, ties)
         values[:, rows, k] = _between(column, drawn, low, high, (least, greatest))
         fixed[rows, k] = True
+    for k in (k for k in sequence if names[k] in parted):
+        rows = np.flatnonzero(parted[names[k]].rows & missing[:, places[k]])
+        with_parts(k, rows, np.ones((len(rows), len(names)), bool))
     draws[:, :, places] = np.where(missing[:, places], values, draws[:, :, places])
     said = {(one.low, one.high): one for one in schema.orders}
     for i, j in np.argwhere(np.isfinite(most)).tolist():
