@@ -279,8 +279,8 @@ class TestKept:
 
     def test_an_interval_alone_is_kept_beside_parts_that_are_missing(self) -> None:
         day = days()
-        frame = pd.DataFrame({"date": day.dt.strftime("%Y-%m-%d"), "period": day.dt.strftime("%Y-%m")})
-        frame["month"] = day.dt.month
+        frame = pd.DataFrame({"date": day.dt.strftime("%Y-%m-%d"), "month": day.dt.month})
+        frame["period"] = day.dt.strftime("%Y-%m")
         schema = schema_of(frame)
         assert sorted(one.how for one in schema.relations if "date" in one.names) == ["bands", "part"]
         true = codes_in(frame, schema)
