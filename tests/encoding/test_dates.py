@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.encoding.test_following import kept_apart, spread
+from tests.encoding.test_following import kept_apart, kept_under_mask, spread
 from tests.encoding.test_relations import IGNORED, KEPT, codes_in, holed, schema_of
 from vgi_cli.columns.calendar import PARTS, Part, part_of
 from vgi_cli.columns.datetime import Moment
@@ -239,14 +239,7 @@ class TestKept:
     @settings(max_examples=60, deadline=None)
     def test_under_any_mask(self, seed: int, share: float, make: type) -> None:
         """Of any observed parts of one date there is a date."""
-        frame = make()
-        schema = schema_of(frame)
-        true = codes_in(frame, schema)
-        missing = np.random.default_rng(seed).random(true.shape) < share
-        draws = spread(true, missing)
-        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
-        assert kept_apart(schema, draws) == 0
-        assert np.array_equal(draws[:, ~missing], np.repeat(true[None], 3, 0)[:, ~missing])
+        kept_under_mask(make(), seed, share)
 
     def test_a_date_is_that_of_year_month_and_day(self) -> None:
         frame = parted()[["year", "month", "day", "date"]]

@@ -122,18 +122,23 @@ class TestFound:
                 Schema.from_json(text[:place] + text[place:].replace(old, new, 1))
 
 
+def kept_under_mask(frame: pd.DataFrame, seed: int, share: float) -> tuple[Floats, Bools, Floats]:
+    """Codes of a table, a random mask, and fills, which keep to all relations and leave observed cells."""
+    schema = schema_of(frame)
+    true = codes_in(frame, schema)
+    missing = np.random.default_rng(seed).random(true.shape) < share
+    draws = spread(true, missing)
+    assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
+    assert kept_apart(schema, draws) == 0
+    assert np.array_equal(draws[:, ~missing], np.repeat(true[None], 3, 0)[:, ~missing])
+    return true, missing, draws
+
+
 class TestKept:
     @given(st.integers(0, 2**31), st.floats(0.05, 0.95))
     @settings(max_examples=25, deadline=None)
     def test_under_any_mask(self, seed: int, share: float) -> None:
-        frame = priced()
-        schema = schema_of(frame)
-        true = codes_in(frame, schema)
-        missing = np.random.default_rng(seed).random(true.shape) < share
-        draws = spread(true, missing)
-        assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
-        assert kept_apart(schema, draws) == 0
-        assert np.array_equal(draws[:, ~missing], np.repeat(true[None], 3, 0)[:, ~missing])
+        true, missing, draws = kept_under_mask(priced(), seed, share)
         known = ~missing[:, 0]
         assert np.array_equal(draws[:, known, 1:3], np.repeat(true[None], 3, 0)[:, known, 1:3])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -186,7 +186,7 @@ def record_of_others(path: Path, written: Collection[str]) -> None:
     record = _record(path)
     if record is None:
         return
-    others = files_of_others(path, written)
+    others = _others(record, path, written)
     if not others:
         path.unlink(missing_ok=True)
     elif others != record["files"]:
@@ -196,7 +196,11 @@ def record_of_others(path: Path, written: Collection[str]) -> None:
 def files_of_others(path: Path, written: Collection[str]) -> list[str]:
     """The files that the record of an earlier call names, which are there and were not written anew."""
     record = _record(path)
-    files = [] if record is None else map(str, record["files"])
+    return [] if record is None else _others(record, path, written)
+
+
+def _others(record: Mapping[str, Any], path: Path, written: Collection[str]) -> list[str]:
+    files = map(str, record["files"])
     return [name for name in files if name not in written and (path.parent / name).exists()]
 
 

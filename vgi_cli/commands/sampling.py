@@ -310,8 +310,8 @@ class Sampling:
             why = "no fills were found that suit the limits of their columns, observed cells and all such rules"
             broken = [(rule_words(rule, self._fitted.schema), n) for rule, n in self._broken.most_common()]
             rules = [f"{words} ({n:,} row{'s' * (n > 1)})" for words, n in broken]
-            named = f"; not kept: {some_of(rules, NAMED, ', which -v lists')}" if rules else ""
-            self._reporter.say(f"{filled} not keep to what holds in every row of the fit: {why}{named}")
+            which = f"; not kept: {some_of(rules, NAMED, ', which -v lists')}" if rules else ""
+            self._reporter.say(f"{filled} not keep to what holds in every row of the fit: {why}{which}")
             for words, n in broken[NAMED:]:
                 self._reporter.detail(f"not kept to in {n:,} row{'s' * (n > 1)}: {words}")
         for place, rule in enumerate(self._blanks):

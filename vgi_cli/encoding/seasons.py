@@ -67,15 +67,15 @@ def seasons(table: Table, schema: Schema) -> list[str]:
                 continue
             found = {}
             for other in holed:
-                if other.name not in codes or _told(codes[other.name], days, length):
+                y = codes.get(other.name)
+                if y is None or _share(y, days, length, [], choice) is None:  # nothing is left of it beside others then
                     continue
-                if not _is_part(other, moment, codes):
-                    alone = _share(codes[other.name], days, length, [], choice)
-                    if alone is not None:  # else nothing would be left of it beside other columns
-                        design = _at_most([values for name, values in beside.items() if name != other.name])
-                        share = _share(codes[other.name], days, length, design, choice)
-                        if share is not None:
-                            found[other.name] = share
+                if _told(y, days, length) or _is_part(other, moment, codes):
+                    continue
+                design = _at_most([values for name, values in beside.items() if name != other.name])
+                share = _share(y, days, length, design, choice)
+                if share is not None:
+                    found[other.name] = share
             if found:
                 most, one = f"{max(found.values()):.0%}", len(found) == 1
                 how = f"varies with the time of {cycle}" if one else f"vary with the time of {cycle}"
