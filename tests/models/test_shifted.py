@@ -180,15 +180,22 @@ def test_no_column_shifts_what_the_levels_say_nothing_of() -> None:
     assert torch.equal(model.conditional(x, missing).sample(noise), plain.conditional(x, missing).sample(noise))
 
 
-def choosing(levels: tuple[int, ...], effects: tuple[float, ...], R: int = 1500) -> Shifted:
-    """Columns of levels of which each shifts two numbers by so much a level, as chosen by complete rows."""
+def hidden(x: Tensor, levels: tuple[int, ...], share: float = 1.0) -> Tensor:
+    """[R, D] where so many of the levels were missing: all combinations agree with such a row."""
+    missing = torch.rand(x.shape, generator=torch.Generator().manual_seed(4)) < share
+    return missing & (torch.tensor(levels) > 0)
+
+
+def choosing(levels: tuple[int, ...], effects: tuple[float, ...], R: int = 1500, missing: float = 1.0) -> Shifted:
+    """Columns of levels of which each shifts two numbers by so much a level, as chosen by rows of which such a share of
+    the levels was missing, and is filled as it is."""
     g = torch.Generator().manual_seed(0)
     c = [torch.randint(n, (R,), generator=g) for n in levels]
     total = sum((e * one for e, one in zip(effects, c, strict=True)), torch.zeros(R))
     x = torch.stack([*c, total + torch.randn(R, generator=g), -total + torch.randn(R, generator=g)], 1).double()
     layout = Layout.of([f"c{i}" for i in range(x.shape[1])], levels=(*levels, 0, 0))
     model = GaussianMixture.build(MixtureConfig(components=1, dependence="linear"), layout).double()
-    model.initialise(x, g)
+    model.initialise_filled(FilledRows(x, hidden(x, (*levels, 0, 0), missing)), g)
     return shifted(model)
 
 
@@ -212,6 +219,17 @@ def test_a_column_that_names_groups_shifts_beside_some_others() -> None:
     assert choosing((GROUPS, 4), (0.2, 1.0)).places in ((0,), (1,))
     assert choosing((GROUP_CELLS + 1,), (0.01,)).places == ()
     assert choosing((40,), (0.05,), R=MANY_ROWS).places == ()
+
+
+def test_more_combinations_may_shift_where_few_of_them_agree_with_a_row() -> None:
+    """The time goes with those that agree with what is observed of a row, 1 where no level is missing."""
+    levels, effects = (5, 7, 8), (1.0, 0.9, 0.8)  # 280 combinations
+    assert choosing(levels, effects, missing=0.0).places == (0, 1, 2)
+    assert choosing(levels, effects, missing=0.1).places == (0, 1, 2)  # 1.4 × 1.6 × 1.7 agree on average
+    assert len(choosing(levels, effects, missing=0.5).places) == 1  # 3 × 4 would
+    assert choosing((9, 9, 9), effects, missing=0.0).places == (0, 1)  # 729 > MOST_CELLS
+    assert choosing((5, 7), effects[:2], R=MANY_ROWS, missing=0.1).places == (0, 1)  # of many rows 2.2
+    assert len(choosing((5, 7), effects[:2], R=MANY_ROWS, missing=0.2).places) == 1  # 4
 
 
 def crossing(effect: float, R: int, seed: int = 0, seen: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -285,7 +303,7 @@ def test_columns_interact_as_far_as_there_is_room_for_their_combinations() -> No
         third = torch.randint(n, (len(x),), generator=g)
         own = torch.cat([x[:, :2], third[:, None].double(), x[:, 2:]], 1)
         own[:, 4] += 3.0 * (third % 2) + (third > 1)
-        found = crossed(own, levels=(2, 2, n, 0, 0))
+        found = crossed(own, hidden(own, (2, 2, n, 0, 0)), levels=(2, 2, n, 0, 0))
         assert found.pairs.tolist() == pairs and 2 in found.places and len(found.combinations) <= 32
 
 
@@ -298,7 +316,8 @@ def test_columns_that_interact_take_the_room_of_those_that_explain_less() -> Non
     for effect, places, pairs in ((0.3, (0, 4, 5), [[4, 5]]), (3.0, (0, 1), [])):
         own = rows.clone()
         own[:, 7] += effect * others[:, 1] + 2 * effect * (others[:, 1] == 2)
-        found = crossed(own, levels=(4, 4, 4, 4, 2, 2, 0, 0))
+        levels = (4, 4, 4, 4, 2, 2, 0, 0)
+        found = crossed(own, hidden(own, levels), levels=levels)
         assert {*places} <= {*found.places} and found.pairs.tolist() == pairs
         assert len(found.combinations) <= 32
 
@@ -419,6 +438,7 @@ def test_of_many_rows_fewer_combinations_shift(monkeypatch: pytest.MonkeyPatch) 
     assert len(shifted(started(x)).combinations) == 6  # three levels of a, two of b
     monkeypatch.setattr(shifted_components, "MANY_ROWS", 400)
     monkeypatch.setattr(shifted_components, "FEW_CELLS", 3)
+    monkeypatch.setattr(shifted_components, "MOST_CELLS", 3)
     assert len(shifted(started(x)).combinations) in (2, 3)
 
 

@@ -138,8 +138,10 @@ def model_line(recipe: Recipe, layout: Layout) -> str:
 
 
 def check_discrete(recipe: Recipe, layout: Layout) -> None:
-    """UsageError for columns of levels and a model of numbers alone."""
+    """UsageError for columns of levels and a model of numbers alone, and for a model that asks for other columns."""
     model, method = recipe.model.name, recipe.method.named
+    if (why := recipe.model_settings.unsuited(layout)) is not None:
+        raise UsageError(*why)
     if not layout.discrete or registry.takes_levels(model, method):
         return
     names = list(dict.fromkeys(layout.label(i) for i in layout.discrete))
@@ -228,6 +230,7 @@ def model_size(recipe: Recipe, table: TensorTable, work: Work, threes: int = 0) 
     config: Any = recipe.model_settings
     if "gaussian" not in recipe.model.entry.provides:
         return dict(config.model_dump(mode="json"))
+    config = config.settled(table.layout)
     factors = getattr(config, "factors", None)
     if factors is not None and factors > table.D:
         columns = f"{table.D} column{'s' if table.D > 1 else ''} to model"

@@ -41,6 +41,10 @@ class ModelConfig(BaseModel):
         """Settings that do nothing beside the others, and why: refused where somebody changed them."""
         return {}
 
+    def unsuited(self, layout: Layout) -> tuple[str, str] | None:
+        """Why such a model cannot be one of such a table, and what could be said instead; None where it can."""
+        return None
+
     def idle(self, layout: Layout, refits: int) -> Mapping[str, str]:
         """Settings that do nothing for such a table and so many bootstrap refits, and why: a line of a fit, since one
         recipe serves many tables."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from vgi_cli.fitting.contest.slopes import column_of_slopes
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.models.gaussian.mixture import FULL_UP_TO
 from vgi_cli.registry import names as registry
@@ -60,6 +61,9 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
     unsaid = recipe.score == "cells" and recipe.value("model.dependence") is None and not full_only
     if unsaid and layout.discrete and 0 < numbers <= FULL_UP_TO:  # the general location model: Olkin and Tate 1961
         one = {"covariance": "full", "components": 1, "dependence": "linear"}
+        by = column_of_slopes(rows)
+        if by is not None:
+            one |= {"components": layout.level_counts[layout.slices[layout.columns.index(by)].start], "by": by}
         shapes.append(("mixture", "mixture shifted by the levels", one))
     return [
         (
@@ -83,6 +87,11 @@ def compared(recipe: Recipe, name: str, said: Settings) -> tuple[str, Recipe]:
         own = own.with_table(transform=traits.transform, spikes="room")
     title = re.split("[,:]| for ", registry.MODELS[name].about)[0]
     return f"{title}, {TRANSFORMS.get(str(own.table.transform), UNSCALED)}", own
+
+
+def held(recipe: Recipe) -> str | None:
+    """The column of levels of which a candidate's components have one each, if any."""
+    return cast("str | None", recipe.model.settings.get("by"))
 
 
 def by_em(recipe: Recipe) -> bool:

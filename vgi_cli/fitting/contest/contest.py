@@ -41,7 +41,7 @@ from vgi_cli.fitting.averaging import other_transforms
 from vgi_cli.fitting.choosing import FEWEST_COMPARED
 from vgi_cli.fitting.contest import scoring
 from vgi_cli.fitting.contest.average import average, average_words
-from vgi_cli.fitting.contest.candidates import TRANSFORMS, Candidate, candidates, compared
+from vgi_cli.fitting.contest.candidates import TRANSFORMS, Candidate, candidates, compared, held
 from vgi_cli.fitting.contest.judges import Fit, FitFold, Judge, fit_as_ever
 from vgi_cli.fitting.contest.kept import KeptScores
 from vgi_cli.fitting.contest.league import League
@@ -317,7 +317,7 @@ class _Contest:
         """Where the best so far took its number of components from the first one: that candidate again, with its own
         number."""
         best = self.standings.best()
-        if best is self.standings.entries[0][0] or best.recipe.model.name != "mixture":
+        if best is self.standings.entries[0][0] or best.recipe.model.name != "mixture" or held(best.recipe):
             return
         title, named = best.title.rpartition(":")[0], best.recipe.with_model(components=None, factors=None)
         self.enter(title, named, start, share, sized=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from vgi_cli.encoding.recode import recoder
 from vgi_cli.fitting.averaging import selected
-from vgi_cli.fitting.contest.candidates import WELL, Candidate, by_em, form, only_factors
+from vgi_cli.fitting.contest.candidates import WELL, Candidate, by_em, form, held, only_factors
 from vgi_cli.fitting.contest.league import League
 from vgi_cli.fitting.contest.scoring import Scores
 from vgi_cli.fitting.refits import refit_count
@@ -119,7 +119,18 @@ class Standings:
         together; `best`: the best scores of all. By the log-likelihood every one may."""
         if self.recipe.score == "loglik":
             return True
-        return not lags(entry[1], best) and not self._is_coarse(*entry, best) and not self._is_unlike(*entry, best)
+        if lags(entry[1], best) or self._is_coarse(*entry, best) or self._is_unlike(*entry, best):
+            return False
+        return not self._is_blind(*entry, best)
+
+    def _is_blind(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
+        """Whether a candidate has no slopes of each level where these differ, and is not clearly better than the best
+        of those that have: hidden cells show little of that, and estimates all."""
+        able = [other.cells for one, other in self.entries if held(one.recipe) is not None and not lags(other, best)]
+        if not able or held(candidate.recipe) is not None:
+            return False
+        mean, error = _gap(scores.cells, min(able, key=lambda cells: float(cells.mean())))
+        return mean > -BETTER * error
 
     def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
         """Whether held-out rows are described clearly worse than by a model of the same form under another transform

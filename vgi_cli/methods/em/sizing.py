@@ -273,6 +273,9 @@ def plain(config: ModelConfig) -> str:
     """`5 clusters`, `3 factors`, `2 clusters with 3 factors each`: a size in words."""
     words = [f"{count} {noun}{'s' * (count != 1)}" for noun, count in _counts(config).items()]
     size = words[0] if len(words) == 1 else f"{words[0]} with {words[1]}{' each' if not _single(config) else ''}"
+    by = config.model_dump(include={"by"}).get("by")
+    if by is not None:
+        size = f"{size}, one for each level of '{by}'"
     shrinkage = _shrinkage(config)
     return size if shrinkage is None else f"{size}, shrunk by {shrinkage:g} rows"
 

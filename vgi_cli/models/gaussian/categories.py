@@ -31,6 +31,9 @@ EDGE = 1.0
 """Pseudo-rows of the marginal in each row of a conditional table of all rows."""
 LEVEL = 0.5
 """Pseudo-rows of each level in the marginals of all rows."""
+NEVER = -60.0
+"""Log probability, or nearly so, of a level that a component does not have: its exponential is 0 for every sum, and it
+is finite, so that what is multiplied by 0 is 0."""
 
 
 class LevelSets:
@@ -79,21 +82,24 @@ class Categories(nn.Module):
     logits  [K, T] of the conditional tables
     prior   [T] the conditional tables of all rows
     parent  [n] the forest's shape
+    by      the dimension of which each of the first components has one level, in order, and no other (None: there is
+            none); nothing else of those components depends on it
     """
 
     parent: Tensor
     prior: Tensor
     _places: Tensor
 
-    def __init__(self, levels: Sequence[int], K: int) -> None:
+    def __init__(self, levels: Sequence[int], K: int, by: int | None = None) -> None:
         super().__init__()
-        self.K = K
+        self.K, self.by = K, by
         self.forest = Forest.without_edges(levels)
         prior = self.forest.flat([torch.full((1, n), 1.0 / n) for n in levels])
         self.register_buffer("parent", torch.tensor(self.forest.parent, dtype=torch.int64))
         self.register_buffer("_places", self.forest.places.clone(), persistent=False)  # on the device: it may not wait
         self.register_buffer("prior", prior)
         self.logits = nn.Parameter(prior.log().expand(K, -1).clone())
+        self._hold()
 
     def log_tables(self) -> Tensor:
         """[K, T] logarithms of the conditional tables."""
@@ -110,7 +116,11 @@ class Categories(nn.Module):
 
     def log_penalty(self, rows: float) -> Tensor:
         """The Dirichlet priors of the tables, of so many pseudo-rows a row, 0 at their modes; nats."""
-        return rows * (self.prior * (self.log_tables() - self.prior.log())).sum()
+        each = self.prior * (self.log_tables() - self.prior.log())
+        if self.by is not None:
+            each = each.clone()
+            each[: self.forest.levels[self.by], self._held()] = 0.0
+        return rows * each.sum()
 
     @torch.no_grad()
     def maximise(self, counts: Tensor, rows: float) -> None:
@@ -118,6 +128,19 @@ class Categories(nn.Module):
         raised = counts + rows * self.prior
         tables = [table / table.sum(-1, keepdim=True) for table in self.forest.tables(raised)]
         self.logits.copy_(self.forest.flat(tables).log())
+        self._hold()
+
+    def _held(self) -> slice:
+        """The cells of the table of `by` among T; it has no parent."""
+        assert self.by is not None
+        return slice(*self.forest.starts[self.by : self.by + 2])
+
+    @torch.no_grad()
+    def _hold(self) -> None:
+        """Give each of the first components the one level of `by` that it has, in place."""
+        if self.by is not None:
+            one = torch.eye(self.forest.levels[self.by], dtype=self.logits.dtype, device=self.logits.device)
+            self.logits[: len(one), self._held()] = NEVER * (1 - one)
 
     @torch.no_grad()
     def learn(self, marginals: Tensor, pairs: Tensor, rows: float, *, edges: bool) -> None:
@@ -130,6 +153,8 @@ class Categories(nn.Module):
         """
         levels = self.forest.levels
         weight = edge_weights(levels, pairs, rows, EDGE) if edges else torch.zeros(len(levels), len(levels))
+        if self.by is not None:
+            weight[self.by] = weight[:, self.by] = 0.0
         forest = joined(Forest.without_edges(levels), heaviest(weight))
         ends = list(accumulate(levels, initial=0))
         places = [slice(a, b) for a, b in pairwise(ends)]
@@ -158,7 +183,9 @@ class Categories(nn.Module):
 
     def free_parameters(self) -> int:
         """Of all tables."""
-        return self.K * sum(a * (b - 1) for a, b in zip(self.forest.rows, self.forest.levels, strict=True))
+        free = self.K * sum(a * (b - 1) for a, b in zip(self.forest.rows, self.forest.levels, strict=True))
+        held = 0 if self.by is None else self.forest.levels[self.by]
+        return free - held * (held - 1)
 
     def shrink_to(self, other: Self, share: float) -> None:
         """Keep a share of what sets the logits apart from those of other tables on the same forest, in place."""

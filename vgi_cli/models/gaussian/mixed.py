@@ -33,13 +33,14 @@ class Mixed(Gaussians):
     continuous: Tensor
     discrete: Tensor
 
-    def __init__(self, numbers: Gaussians, layout: Layout, *, edges: bool) -> None:
-        """edges: whether levels depend on each other within a component."""
+    def __init__(self, numbers: Gaussians, layout: Layout, *, edges: bool, by: int | None = None) -> None:
+        """edges: whether levels depend on each other within a component; by: the discrete dimension, in their order, of
+        which each component has one level (None: there is none)."""
         super().__init__()
         self.numbers, self.edges = numbers, edges
         self.K, self.L, self.diagonal = numbers.K, numbers.L, numbers.diagonal
         levels = [layout.level_counts[i] for i in layout.discrete]
-        self.categories = Categories(levels, len(numbers.means()))
+        self.categories = Categories(levels, len(numbers.means()), by)
         self.D = layout.D
         self.register_buffer("continuous", torch.tensor(layout.continuous, dtype=torch.int64), persistent=False)
         self.register_buffer("discrete", torch.tensor(layout.discrete, dtype=torch.int64), persistent=False)

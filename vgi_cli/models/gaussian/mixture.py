@@ -26,6 +26,9 @@ RIDGE = 1.0
 """Pseudo-observations of 0 for each loading of a factor-analytic component."""
 TABLES = 0.5
 """Pseudo-rows with which each row of a component's tables of levels is pulled to that of all rows."""
+POOLED, POOLED_LEVELS = 2.0, 0.5
+"""Pseudo-rows for each column of numbers, and two more, by which each covariance is pulled to the common one; where the
+components are the levels of a column, of which it is known that they differ, fewer."""
 SHRINKAGES = (16.0, 4.0, 1.0, 0.25)
 """Pseudo-rows for each column of numbers by which covariances may be shrunk, where nobody says how many: in tables of
 so few rows that it matters the first are mostly best."""
@@ -37,6 +40,9 @@ class MixtureConfig(ModelConfig):
     """Settings of a mixture; what is none is chosen by the method (see methods/sizing).
 
     components  number K of Gaussians
+    by          a column of levels of which each component has one: as many Gaussians as it has levels, each with its
+                own mean and covariance, so that slopes of numbers may differ between its levels; none: components are
+                clusters of rows, whatever their levels
     covariance  `full`, or `factor`: F F' + diag(psi), cheaper in many columns; none: full up to 40 columns where no
                 number of factors is given
     factors     number L of factors of each component (`factor` only)
@@ -55,6 +61,7 @@ class MixtureConfig(ModelConfig):
     """
 
     components: Components | None = None
+    by: str | None = None
     covariance: Literal["full", "factor"] | None = None
     factors: Factors | None = None
     outliers: bool | None = None
@@ -71,6 +78,23 @@ class MixtureConfig(ModelConfig):
         elif self.covariance == "factor":
             idle["shrink_to"] = "it is full covariances that are shrunk"
         return idle
+
+    def settled(self, layout: Layout) -> Self:
+        """With as many components as `by` has levels."""
+        by = _place_of(self.by, layout)
+        return self if by is None else self.model_copy(update={"components": layout.level_counts[layout.discrete[by]]})
+
+    def unsuited(self, layout: Layout) -> tuple[str, str] | None:
+        if self.by is None:
+            return None
+        able = {layout.label(j): layout.level_counts[j] for j in layout.discrete if _alone(j, layout)}
+        if self.by not in able:
+            hint = f"one of {', '.join(able)}" if able else "the table has none: leave it out"
+            return f"model.by={self.by}: no modelled column of levels has that name", hint
+        if self.components not in (None, able[self.by]):
+            what = f"model.components={self.components}: with model.by={self.by} there are {able[self.by]}"
+            return f"{what} components, as many as levels", "leave model.components out"
+        return None
 
     def idle(self, layout: Layout, refits: int) -> Mapping[str, str]:
         if self.dependence in (None, "none"):
@@ -100,16 +124,17 @@ class GaussianMixture(GaussianFamily):
         edges: bool = True,
         dependence: str = "none",
         shrinkage: float | None = None,
+        by: int | None = None,
     ) -> None:
         """learnt: the K components; broad: those of fixed shape for outlying rows, if any; layout: of mixed rows (the
         Gaussians are then of their continuous dimensions); edges: whether levels depend on each other within a
-        component; dependence: how the numbers depend on them there; shrinkage: of ShrunkGaussians."""
+        component; dependence: how the numbers depend on them there; shrinkage: of ShrunkGaussians; by: as of Mixed."""
         super().__init__()
         scales = SCALES if layout is None else MIXED_SCALES
         self.gaussians = learnt if broad is None else Widened(learnt, broad, scales)
         if layout is not None:
             kind = Shifted if dependence != "none" and layout.continuous else Mixed
-            self.gaussians = kind(self.gaussians, layout, edges=edges)
+            self.gaussians = kind(self.gaussians, layout, edges=edges, by=by)
         self._shrinkage = shrinkage
         self._shifts, self._turns = dependence == "linear", dependence == "turn"
         self.logits = nn.Parameter(torch.zeros(len(self.gaussians.means())))
@@ -117,6 +142,7 @@ class GaussianMixture(GaussianFamily):
     @classmethod
     def build(cls, config: MixtureConfig, layout: Layout) -> Self:
         """What is none: 5 components, covariances by D, 2 factors, no broad components."""
+        config = config.settled(layout)
         D, K = layout.D - len(layout.discrete), 5 if config.components is None else config.components
         factors = min(2, max(D - 1, 0)) if config.factors is None else min(config.factors, D)
 
@@ -127,10 +153,11 @@ class GaussianMixture(GaussianFamily):
         scales = MIXED_SCALES if layout.discrete else SCALES
         broad = gaussians(len(scales)) if config.outliers else None
         mixed, edges, dependence = layout if layout.discrete else None, config.levels == "forest", config.dependence
+        by = _place_of(config.by, layout)
         if config.shrink_to == "none":
-            return cls(gaussians(K), broad, mixed, edges, dependence or "none")
+            return cls(gaussians(K), broad, mixed, edges, dependence or "none", by=by)
         learnt, nu = ShrunkGaussians(K, D, config.shrink_to), config.shrinkage
-        return cls(learnt, broad, mixed, edges, dependence or "none", float(D) if nu is None else nu)
+        return cls(learnt, broad, mixed, edges, dependence or "none", float(D) if nu is None else nu, by)
 
     @classmethod
     def sizes(cls, config: MixtureConfig, N: int, D: int) -> Sequence[Sequence[MixtureConfig]]:
@@ -171,7 +198,8 @@ class GaussianMixture(GaussianFamily):
         unit = (x - x.mean(0)) / torch.where(spread > 0, spread, 1.0)
         if mixed is not None:
             unit = torch.cat([unit, mixed.spread(rows)], 1)
-        label = _k_means(unit, K, generator)
+        by = None if mixed is None else mixed.categories.by
+        label = _k_means(unit, K, generator) if mixed is None or by is None else mixed.levels_of(rows)[:, by]
         if isinstance(mixed, Shifted) and self._shifts:
             self.double()
             mixed.choose(filled._replace(x=rows), label)
@@ -204,15 +232,16 @@ class GaussianMixture(GaussianFamily):
         self.logits.copy_((weights / weights.sum()).log())
 
     def penalty(self, pooling: float | None, floor: float) -> Penalty:
-        """Pooling of 2 (D + 2) pseudo-rows unless told otherwise; of the model's own where it has a target."""
+        """Pooling of POOLED (D + 2) pseudo-rows unless told otherwise; of the model's own where it has a target."""
         D = self.gaussians.means().shape[1]
+        by = isinstance(self.gaussians, Mixed) and self.gaussians.categories.by is not None
         weight: float | Tensor = 1e-6
         if len(self.logits) > self.gaussians.K:
             rows = MIXED_ROWS if isinstance(self.gaussians, Mixed) else ROWS
             weight = self.logits.detach().new_full(self.logits.shape, rows)
             weight[: self.gaussians.K] = 1e-6
         pooling = pooling if self._shrinkage is None else self._shrinkage
-        pooling = 2.0 * (D + 2) if pooling is None else pooling
+        pooling = (POOLED_LEVELS if by else POOLED) * (D + 2) if pooling is None else pooling
         tables = TABLES if isinstance(self.gaussians, Mixed) else 0.0
         return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight, tables=tables, shift=SHIFT)
 
@@ -309,6 +338,18 @@ class GaussianMixture(GaussianFamily):
 
     def free_parameters(self) -> int:
         return self.logits.shape[0] - 1 + self.gaussians.free_parameters()
+
+
+def _place_of(name: str | None, layout: Layout) -> int | None:
+    """The place of a column of levels among the discrete dimensions, by its name."""
+    if name is None:
+        return None
+    return layout.discrete.index(layout.slices[layout.columns.index(name)].start)
+
+
+def _alone(dimension: int, layout: Layout) -> bool:
+    """Whether a dimension is all of its column."""
+    return layout.widths[layout.column_of[dimension]] == 1
 
 
 def _covariance(config: MixtureConfig, D: int) -> Literal["full", "factor"]:

@@ -4,10 +4,10 @@
 
 d are the indicators of the levels of the columns that shift, less their shares; one B serves all components, the broad
 one too. Not all columns shift: from those that explain the numbers best (within clusters, see `choose`), one after the
-other, as long as their levels have at most CELLS combinations (of many rows fewer, which bounds the time; more where
-one of them names groups, as clinics or schools do). So a component of an incomplete row is a mixture over the
-combinations that agree with what is observed, in each of which the Gaussian is known and the forest's levels are: every
-marginal, conditional and draw is exact.
+other, as long as their levels have at most CELLS combinations, or few of these agree with a row (of many rows fewer,
+which bounds the time; more where one of them names groups, as clinics or schools do). So a component of an incomplete
+row is a mixture over the combinations that agree with what is observed, in each of which the Gaussian is known and the
+forest's levels are: every marginal, conditional and draw is exact.
 
 Of a pair of columns d holds the products of their indicators too, where the rows say that the two interact
 (`_Interactions`): a difference between groups that is another one in another period.
@@ -38,7 +38,10 @@ from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.models.gaussian.mixed import DistinctLevels, Mixed, MixedCellLaws, MixedObserved
 
 CELLS, FEW_CELLS, MANY_ROWS = 32, 8, 5_000
-"""Combinations of levels that the columns which shift may have; fewer from so many rows on."""
+"""Combinations of levels that the columns which shift may have, whatever is missing; fewer from so many rows on."""
+MOST_CELLS, AGREEING, FEW_AGREEING = 512, 6.0, 2.5
+"""Combinations that they may have where at most so many of these agree with what is observed of a row, on average; from
+MANY_ROWS on fewer: the time goes with those."""
 GROUPS, GROUP_CELLS = 16, 256
 """A column of more levels than that names groups; combinations that it and the others which shift may have."""
 SHIFT = 5.0
@@ -75,8 +78,8 @@ class Shifted(Mixed):
     _rows: Tensor  # [Q] of `shift`: those of the dimensions that shift
     _indicators: Tensor  # [J, Q] those of the combinations: 0 and 1, which every precision holds
 
-    def __init__(self, numbers: Gaussians, layout: Layout, *, edges: bool) -> None:
-        super().__init__(numbers, layout, edges=edges)
+    def __init__(self, numbers: Gaussians, layout: Layout, *, edges: bool, by: int | None = None) -> None:
+        super().__init__(numbers, layout, edges=edges, by=by)
         levels = self.categories.forest.levels
         self.register_buffer("chosen", torch.zeros(len(levels), dtype=torch.bool))
         self.register_buffer("share", torch.zeros(sum(levels)))
@@ -260,9 +263,10 @@ class Shifted(Mixed):
         Numbers and indicators are taken less their means within the cluster. One after the other that dimension shifts
         which leaves the least of the numbers' variance (a ridge regression on the indicators of all dimensions so far;
         the mean over the numbers, each in units of its variance; adjusted for the coefficients), while that falls and
-        the combinations of levels are at most CELLS (with a column of more than GROUPS levels GROUP_CELLS), of
-        MANY_ROWS and more FEW_CELLS. Then pairs interact, and shift too (`_Interactions`). The coefficients are those
-        of the last regression.
+        there is room for the combinations of levels: at most CELLS (with a column of more than GROUPS levels
+        GROUP_CELLS), of MANY_ROWS and more FEW_CELLS; or MOST_CELLS of which at most AGREEING agree with a row on
+        average, of MANY_ROWS and more FEW_AGREEING. Then pairs interact, and shift too (`_Interactions`). The
+        coefficients are those of the last regression.
         """
         x, levels = filled.x, self.categories.forest.levels
         starts = list(accumulate(levels, initial=0))
@@ -283,20 +287,27 @@ class Shifted(Mixed):
 
         chosen: list[int] = []
 
-        def most(places: Sequence[int]) -> int:
-            if len(x) >= MANY_ROWS:
-                return FEW_CELLS
-            return GROUP_CELLS if any(levels[i] > GROUPS for i in places) else CELLS
+        many = len(x) >= MANY_ROWS
+        holes = filled.missing[:, self.discrete]
 
-        least, cells = total / max(free, 1), 1
+        def room(places: Sequence[int]) -> bool:
+            cells = math.prod(levels[i] for i in places)
+            groups = any(levels[i] > GROUPS for i in places)
+            if cells <= (FEW_CELLS if many else GROUP_CELLS if groups else CELLS):
+                return True
+            if cells > MOST_CELLS:
+                return False
+            times = x.new_tensor([levels[i] for i in places])
+            return float(expansions(holes[:, list(places)], times).mean()) <= (FEW_AGREEING if many else AGREEING)
+
+        least = total / max(free, 1)
         while free > 0 and total > 0:
             others = [i for i, n in enumerate(levels) if i not in chosen and n > 1]
-            room = [i for i in others if cells * levels[i] <= most([*chosen, i])]
-            room = [i for i in room if sum(levels[j] for j in [*chosen, i]) < free]
-            best = min(((regression([*chosen, i])[2], i) for i in room), default=(least, -1))
+            able = [i for i in others if sum(levels[j] for j in [*chosen, i]) < free and room([*chosen, i])]
+            best = min(((regression([*chosen, i])[2], i) for i in able), default=(least, -1))
             if best[0] >= least:
                 break
-            least, cells = best[0], cells * levels[best[1]]
+            least = best[0]
             chosen.append(best[1])
         share = one_hot.mean(0)
         self._take(torch.tensor([i in chosen for i in range(len(levels))]), share)
@@ -308,7 +319,7 @@ class Shifted(Mixed):
             return
         once, seen = filled.once(), ~filled.missing[:, self.continuous]
         interactions = _Interactions(y[once], one_hot[once], levels, label[once], seen[once])
-        shifting, pairs = interactions.found(chosen, lambda some: math.prod(levels[i] for i in some) <= most(some))
+        shifting, pairs = interactions.found(chosen, room)
         if pairs:
             self._take(torch.tensor([i in shifting for i in range(len(levels))]), share, self.pairs.new_tensor(pairs))
             self._start(one_hot, y, label, sd)

@@ -1,0 +1,100 @@
+"""Columns of levels on which slopes depend: Welch's test, what is found, and which candidates give way then."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import stats
+
+import vgi_cli
+from tests.fitting.test_contest import recipe, rows, standings_of
+from vgi_cli.fitting.contest import slopes
+from vgi_cli.fitting.contest.candidates import candidates, held
+from vgi_cli.fitting.contest.slopes import FEWEST, LEVELS, column_of_slopes
+
+
+def table(n: int, seed: int, low: float, high: float, levels: int = 2, holes: float = 0.25) -> pd.DataFrame:
+    """y on x with a slope that rises from the first level of `group` to the last; `other` says nothing."""
+    rng = np.random.default_rng(seed)
+    group, x, z = rng.integers(0, levels, n), rng.normal(size=n), rng.normal(size=n)
+    y = (low + (high - low) * group / (levels - 1)) * x + 0.8 * rng.normal(size=n)
+    names = np.array([f"level {i}" for i in range(levels)])
+    frame = pd.DataFrame({"x": x, "y": y, "z": z, "group": names[group], "other": rng.choice(["p", "q"], n)})
+    return frame.mask(rng.random(frame.shape) < holes)
+
+
+@pytest.mark.parametrize("levels", [2, 4])
+def test_the_chance_is_that_of_welch_s_test_of_slopes(levels: int) -> None:
+    frame = table(100 * levels, 3, 0.1, 0.6, levels)
+    frame.loc[frame.group == "level 0", "y"] *= 3  # scatters otherwise
+    found, asked = slopes._chance(
+        torch.tensor(frame[["x", "y"]].fillna(0).to_numpy()),
+        torch.tensor(frame[["x", "y"]].notna().to_numpy()),
+        torch.tensor(frame.group.str[-1].astype(float).fillna(-1.0).to_numpy()),
+        levels,
+    )
+    chances = []
+    for a, b in (("x", "y"), ("y", "x")):
+        fits = [
+            (stats.linregress(one[a], one[b]), len(one) - 2) for _, one in frame.dropna(subset=[a, b]).groupby("group")
+        ]
+        slope, w = np.array([f.slope for f, _ in fits]), np.array([1 / f.stderr**2 for f, _ in fits])
+        free, k = np.array([n for _, n in fits]), len(fits)
+        apart = (w * (slope - (w * slope).sum() / w.sum()) ** 2).sum() / (k - 1)
+        spread = ((1 - w / w.sum()) ** 2 / free).sum()
+        ratio = apart / (1 + 2 * (k - 2) / (k**2 - 1) * spread)
+        chances.append(stats.f.sf(ratio, k - 1, (k**2 - 1) / (3 * spread)))
+    assert asked == 2 and found == pytest.approx(min(chances), rel=1e-8)
+
+
+def test_a_column_on_whose_levels_slopes_depend_is_found_and_no_other() -> None:
+    of = recipe("mixture")
+    assert [column_of_slopes(rows(table(400, seed, 0.0, 0.8), of)) for seed in range(5)] == ["group"] * 5
+    alike = [column_of_slopes(rows(table(400, 100 + seed, 0.4, 0.4), of)) for seed in range(40)]
+    assert sum(name is not None for name in alike) <= 14  # CHANCE of 40 are 8; 14 or fewer with a probability of 0.99
+
+
+def test_levels_that_are_many_or_have_few_rows_are_not_looked_at() -> None:
+    of = recipe("mixture")
+    assert column_of_slopes(rows(table(2000, 1, -2.0, 2.0, LEVELS), of)) == "group"
+    assert column_of_slopes(rows(table(2000, 1, -2.0, 2.0, LEVELS + 1).drop(columns="other"), of)) is None
+    few = table(2 * FEWEST - 10, 1, -2.0, 2.0)
+    assert column_of_slopes(rows(few, of)) is None
+    assert column_of_slopes(rows(table(400, 1, 0, 1)[["x", "y", "z"]], of)) is None
+
+
+def test_the_candidate_that_levels_shift_has_slopes_of_each_level_then() -> None:
+    of = recipe("mixture")
+    for low, wanted in ((-0.5, "group"), (0.5, None)):
+        named = candidates(of, rows(table(400, 2, low, 0.5), of), ["linear", "normal"])
+        own = [one for title, one in named if title.startswith("mixture shifted by the levels")]
+        assert [held(one) for one in own] == [wanted, wanted]
+        assert [one.model.settings["components"] for one in own] == [2 if wanted else 1] * 2
+
+
+def test_candidates_without_slopes_of_each_level_win_only_where_they_are_clearly_better() -> None:
+    best = torch.rand(300, 3, generator=torch.Generator().manual_seed(0)).double()
+    noise = 0.3 * torch.randn(300, 3, generator=torch.Generator().manual_seed(1)).double()
+    noise = noise - noise.mean()
+    by = recipe("mixture", components=2, covariance="full", by="group")
+    plain = recipe("mixture", components=1, covariance="full")
+    for gain, blind in ((0.01, True), (0.2, False)):
+        made = standings_of((plain, best - gain), (by, best + noise))
+        assert [made._is_blind(*entry, made.entries[0][1]) for entry in made.entries] == [blind, False]
+        assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if blind else "0")
+    made = standings_of((plain, best - 0.01), (by, best + noise), score="loglik")
+    assert made._is_sound(made.entries[0], made.entries[0][1])  # by the density every one may win
+
+
+@pytest.mark.full_fits
+def test_fills_keep_the_slope_of_each_level(tmp_path_factory: pytest.TempPathFactory) -> None:
+    whole = table(600, 5, -0.2, 0.6, holes=0.0)
+    frame = whole.copy()
+    frame["y"] = frame["y"].mask(np.random.default_rng(1).random(600) < 0.4)
+    run = vgi_cli.fit(frame, out=tmp_path_factory.mktemp("slopes") / "run")
+    for level, slope in (("level 0", -0.2), ("level 1", 0.6)):
+        own = [one[(one.group == level) & frame.y.isna()] for one in vgi_cli.impute(run, m=10)]
+        found = np.mean([np.polyfit(one.x, one.y, 1)[0] for one in own])
+        assert abs(found - slope) < 0.2  # three standard errors of a slope of 180 rows
