@@ -17,6 +17,9 @@ survival     censored times: an exponential regression on x and a treatment; hol
 did          differences in differences: y on two groups in two periods, whose product is -2, and x; a third of y is
              missing, more often of one group and of high x
 parallel     the same without a product
+slopes       y on x with a slope of 0.1 or 0.6, as a group says, and w; holes in x and y
+regions      the same of four groups, with slopes of 0.1, 0.3, 0.6 and 0.4
+alike        the same of two groups with a slope of 0.4 both
 
 Holes are at random given a complete column (20 to 35 %), with a logistic chance. Defaults of `vgi fit`, and of mice
 (`r-mice`; it needs Rscript with the package mice), 20 filled tables each, pooled by Rubin's rules. For each estimate:
@@ -204,10 +207,37 @@ def parallel(rows: int, rng: np.random.Generator) -> Study:
     return did(rows, rng, 0.0)
 
 
-LAWS = {
-    law.__name__: law
-    for law in (logistic, interaction, dropout, clinics, items, filters, confounder, survival, did, parallel)
-}
+def slopes(rows: int, rng: np.random.Generator, slope: tuple[float, ...] = (0.1, 0.6)) -> Study:
+    """Slopes that depend on a group."""
+    group = rng.integers(0, len(slope), rows)
+    x, age = rng.normal(size=(2, rows))
+    w = 0.4 * x + 0.8 * rng.normal(size=rows)
+    y = np.array(slope)[group] * x + 0.3 * w + 0.8 * rng.normal(size=rows)
+    whole = pd.DataFrame({"x": x, "w": w, "y": y, "age": age}).round(2)
+    names = "abcd"[: len(slope)]
+    whole = whole.assign(group=np.array(list(names))[group], arm=words(rng.random(rows) < 0.5, "p", "q"))
+
+    def estimate(table: pd.DataFrame) -> Estimates:
+        others = [(table.group == name).astype(float) for name in names[1:]]
+        return least_squares(table.y, [table.x, *others, *(table.x * other for other in others), table.w])
+
+    terms = ("intercept", "x", *names[1:], *(f"x × {name}" for name in names[1:]), "w")
+    return Study(whole, holes(["x", "y"], age, 0.25, rng), terms, estimate)
+
+
+def regions(rows: int, rng: np.random.Generator) -> Study:
+    """Of four groups."""
+    return slopes(rows, rng, (0.1, 0.3, 0.6, 0.4))
+
+
+def alike(rows: int, rng: np.random.Generator) -> Study:
+    """That do not."""
+    return slopes(rows, rng, (0.4, 0.4))
+
+
+EFFECTS = logistic, interaction, confounder, did, parallel, slopes, regions, alike
+DESIGNS = dropout, clinics, items, filters, survival
+LAWS = {law.__name__: law for law in (*EFFECTS, *DESIGNS)}
 
 
 def words(which: np.ndarray, yes: str, no: str) -> np.ndarray:
