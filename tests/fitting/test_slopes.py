@@ -12,7 +12,7 @@ import vgi_cli
 from tests.fitting.test_contest import recipe, rows, standings_of
 from vgi_cli.fitting.contest import slopes
 from vgi_cli.fitting.contest.candidates import candidates, held
-from vgi_cli.fitting.contest.slopes import FEWEST, LEVELS, column_of_slopes
+from vgi_cli.fitting.contest.slopes import FEWEST, LEVELS, WELL, column_of_slopes
 
 
 def table(n: int, seed: int, low: float, high: float, levels: int = 2, holes: float = 0.25) -> pd.DataFrame:
@@ -60,8 +60,11 @@ def test_levels_that_are_many_or_have_few_rows_are_not_looked_at() -> None:
     of = recipe("mixture")
     assert column_of_slopes(rows(table(2000, 1, -2.0, 2.0, LEVELS), of)) == "group"
     assert column_of_slopes(rows(table(2000, 1, -2.0, 2.0, LEVELS + 1).drop(columns="other"), of)) is None
-    few = table(2 * FEWEST - 10, 1, -2.0, 2.0)
-    assert column_of_slopes(rows(few, of)) is None
+    assert column_of_slopes(rows(table(2 * 3 * int(WELL) - 1, 1, -2.0, 2.0), of)) is None
+    assert column_of_slopes(rows(table(2 * 3 * int(WELL), 1, -2.0, 2.0), of)) == "group"
+    seldom = table(400, 1, -2.0, 2.0)
+    rare = seldom.index[seldom.group == "level 1"]
+    assert column_of_slopes(rows(seldom.drop(rare[FEWEST - 2 :]), of)) != "group"
     assert column_of_slopes(rows(table(400, 1, 0, 1)[["x", "y", "z"]], of)) is None
 
 

@@ -226,7 +226,8 @@ def test_more_combinations_may_shift_where_few_of_them_agree_with_a_row() -> Non
     levels, effects = (5, 7, 8), (1.0, 0.9, 0.8)  # 280 combinations
     assert choosing(levels, effects, missing=0.0).places == (0, 1, 2)
     assert choosing(levels, effects, missing=0.1).places == (0, 1, 2)  # 1.4 × 1.6 × 1.7 agree on average
-    assert len(choosing(levels, effects, missing=0.5).places) == 1  # 3 × 4 would
+    assert len(choosing(levels, effects, missing=0.5).places) == 1  # 3 × 4 would, of 1,500 rows at most 5.3
+    assert len(choosing(levels, effects, R=500, missing=0.5).places) == 2  # of fewer rows more: 16
     assert choosing((9, 9, 9), effects, missing=0.0).places == (0, 1)  # 729 > MOST_CELLS
     assert choosing((5, 7), effects[:2], R=MANY_ROWS, missing=0.1).places == (0, 1)  # of many rows 2.2
     assert len(choosing((5, 7), effects[:2], R=MANY_ROWS, missing=0.2).places) == 1  # 4

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from vgi_cli.fitting.contest.slopes import column_of_slopes
+from vgi_cli.fitting.contest.slopes import WELL, column_of_slopes
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.models.gaussian.mixture import FULL_UP_TO
 from vgi_cli.registry import names as registry
@@ -21,8 +21,6 @@ FEWEST_NUMBERS = 3
 """Columns of numbers from which factors are an alternative."""
 FACTORS, MANY_NUMBERS = 3, 12
 """Factors of each component of a mixture where it has so many columns of numbers, else 1."""
-WELL = 20.0
-"""Rows for each component and column of numbers from which on covariances are well determined."""
 
 
 class Candidate(NamedTuple):

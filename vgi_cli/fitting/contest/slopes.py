@@ -16,6 +16,10 @@ LEVELS = 8
 """A column of more levels is not looked at."""
 FEWEST = 20
 """Rows that have both numbers, of each level, from which on its slope counts."""
+WELL = 20.0
+"""Rows for each component, or level, and column of numbers from which on all covariances are well determined."""
+ROWS = 20_000
+"""Of more rows, evenly spread ones are looked at."""
 CHANCE = 0.2
 """How probable it may be that slopes are taken to differ in some column where they do in none."""
 
@@ -23,12 +27,14 @@ CHANCE = 0.2
 def column_of_slopes(rows: Rows) -> str | None:
     """The column of levels on which slopes depend by the least chance; None where they depend on none."""
     table, layout = rows.table, rows.table.layout
-    x, seen = table.x[table.used].double(), ~table.missing[table.used]
+    used = table.used[:: -(-len(table.used) // ROWS)]
+    x, seen = table.x[used].double(), ~table.missing[used]
     numbers = list(layout.continuous)
+    most = min(LEVELS, len(table.used) / (WELL * max(len(numbers), 1)))
     looked = [
         (layout.columns[layout.column_of[j]], j)
         for j in layout.discrete
-        if layout.level_counts[j] <= LEVELS and layout.widths[layout.column_of[j]] == 1
+        if layout.level_counts[j] <= most and layout.widths[layout.column_of[j]] == 1
     ]
     found = []
     for name, j in looked:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from vgi_cli.encoding.recode import recoder
 from vgi_cli.fitting.averaging import selected
-from vgi_cli.fitting.contest.candidates import WELL, Candidate, by_em, form, held, only_factors
+from vgi_cli.fitting.contest.candidates import Candidate, by_em, form, held, only_factors
 from vgi_cli.fitting.contest.league import League
 from vgi_cli.fitting.contest.scoring import Scores
+from vgi_cli.fitting.contest.slopes import WELL
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.tables import encoding_of
 from vgi_cli.layout import Layout
@@ -27,6 +28,9 @@ column worse by such a share where this has a probability of at most CLEARLY by 
 BETTER = 2.0
 """Standard errors by which a factor model has to be better than the best with full covariances, where these are well
 determined."""
+HARDLY = 0.5
+"""Standard errors by which a model without slopes of each level has to be better than the best that has them, where
+rows say that these differ."""
 UNLIKE, SURELY = 0.05, 3.0
 """Nats for each column of numbers, and standard errors, by which a candidate describes held-out rows clearly worse."""
 
@@ -124,13 +128,13 @@ class Standings:
         return not self._is_blind(*entry, best)
 
     def _is_blind(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
-        """Whether a candidate has no slopes of each level where these differ, and is not clearly better than the best
-        of those that have: hidden cells show little of that, and estimates all."""
+        """Whether a candidate has no slopes of each level where these differ, and is hardly better than the best of
+        those that have: hidden cells show little of that, and estimates all."""
         able = [other.cells for one, other in self.entries if held(one.recipe) is not None and not lags(other, best)]
         if not able or held(candidate.recipe) is not None:
             return False
         mean, error = _gap(scores.cells, min(able, key=lambda cells: float(cells.mean())))
-        return mean > -BETTER * error
+        return mean > -HARDLY * error
 
     def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
         """Whether held-out rows are described clearly worse than by a model of the same form under another transform

@@ -39,9 +39,9 @@ from vgi_cli.models.gaussian.mixed import DistinctLevels, Mixed, MixedCellLaws, 
 
 CELLS, FEW_CELLS, MANY_ROWS = 32, 8, 5_000
 """Combinations of levels that the columns which shift may have, whatever is missing; fewer from so many rows on."""
-MOST_CELLS, AGREEING, FEW_AGREEING = 512, 6.0, 2.5
-"""Combinations that they may have where at most so many of these agree with what is observed of a row, on average; from
-MANY_ROWS on fewer: the time goes with those."""
+MOST_CELLS, AGREEING, EXPANDED, FEW_AGREEING = 512, 16.0, 8_000, 2.5
+"""Combinations that they may have where at most so many of these agree with what is observed of a row, on average, and
+so many with all rows together; from MANY_ROWS on fewer with a row: the time goes with those."""
 GROUPS, GROUP_CELLS = 16, 256
 """A column of more levels than that names groups; combinations that it and the others which shift may have."""
 SHIFT = 5.0
@@ -265,8 +265,8 @@ class Shifted(Mixed):
         the mean over the numbers, each in units of its variance; adjusted for the coefficients), while that falls and
         there is room for the combinations of levels: at most CELLS (with a column of more than GROUPS levels
         GROUP_CELLS), of MANY_ROWS and more FEW_CELLS; or MOST_CELLS of which at most AGREEING agree with a row on
-        average, of MANY_ROWS and more FEW_AGREEING. Then pairs interact, and shift too (`_Interactions`). The
-        coefficients are those of the last regression.
+        average, and EXPANDED with all rows (of MANY_ROWS and more: FEW_AGREEING with a row). Then pairs interact, and
+        shift too (`_Interactions`). The coefficients are those of the last regression.
         """
         x, levels = filled.x, self.categories.forest.levels
         starts = list(accumulate(levels, initial=0))
@@ -288,6 +288,7 @@ class Shifted(Mixed):
         chosen: list[int] = []
 
         many = len(x) >= MANY_ROWS
+        agreeing = FEW_AGREEING if many else min(AGREEING, EXPANDED / max(len(x), 1))
         holes = filled.missing[:, self.discrete]
 
         def room(places: Sequence[int]) -> bool:
@@ -298,7 +299,7 @@ class Shifted(Mixed):
             if cells > MOST_CELLS:
                 return False
             times = x.new_tensor([levels[i] for i in places])
-            return float(expansions(holes[:, list(places)], times).mean()) <= (FEW_AGREEING if many else AGREEING)
+            return float(expansions(holes[:, list(places)], times).mean()) <= agreeing
 
         least = total / max(free, 1)
         while free > 0 and total > 0:
