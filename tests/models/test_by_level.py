@@ -20,7 +20,7 @@ from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.sizing import plain
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.family import FilledRows, em_table
-from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.models.gaussian.mixture import POOLED_LEVELS, GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.shifted import Shifted
 
 LAYOUT = Layout.of("xayb", levels=(0, 3, 0, 2))
@@ -162,8 +162,8 @@ def test_a_fit_by_levels_fills_and_says_what_it_is(tmp_path: Path, method: str) 
     run = vgi_cli.fit(table(), out=tmp_path / "run", model="mixture", method=method, epochs=3, set={"model.by": "sex"})
     settings = yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())["model"]
     assert settings["by"] == "sex" and settings["components"] == 2
-    assert plain(MixtureConfig.model_validate({k: v for k, v in settings.items() if k != "name"})) == (
-        "2 clusters, one for each level of 'sex'"
-    )
+    config = MixtureConfig.model_validate({k: v for k, v in settings.items() if k != "name"})
+    assert config.shrinkage in [share * (2 + 2) for share in POOLED_LEVELS]
+    assert plain(config) == f"2 clusters, one for each level of 'sex', shrunk by {config.shrinkage:g} rows"
     filled = vgi_cli.impute(run, m=2)
     assert all(not one.isna().any().any() for one in filled)

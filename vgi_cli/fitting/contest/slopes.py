@@ -20,7 +20,7 @@ WELL = 20.0
 """Rows for each component, or level, and column of numbers from which on all covariances are well determined."""
 ROWS = 20_000
 """Of more rows, evenly spread ones are looked at."""
-CHANCE = 0.2
+CHANCE = 0.1
 """How probable it may be that slopes are taken to differ in some column where they do in none."""
 
 

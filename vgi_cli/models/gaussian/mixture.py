@@ -26,9 +26,9 @@ RIDGE = 1.0
 """Pseudo-observations of 0 for each loading of a factor-analytic component."""
 TABLES = 0.5
 """Pseudo-rows with which each row of a component's tables of levels is pulled to that of all rows."""
-POOLED, POOLED_LEVELS = 2.0, 0.5
-"""Pseudo-rows for each column of numbers, and two more, by which each covariance is pulled to the common one; where the
-components are the levels of a column, of which it is known that they differ, fewer."""
+POOLED, POOLED_LEVELS = 2.0, (2.0, 0.5)
+"""Pseudo-rows for each column of numbers, and two more, by which each covariance is pulled to the common one; among
+which held-out rows choose where the components are the levels of a column."""
 SHRINKAGES = (16.0, 4.0, 1.0, 0.25)
 """Pseudo-rows for each column of numbers by which covariances may be shrunk, where nobody says how many: in tables of
 so few rows that it matters the first are mostly best."""
@@ -57,7 +57,7 @@ class MixtureConfig(ModelConfig):
     shrink_to   what full covariances are shrunk to: the columns' variances (`diagonal`), `factors` that several columns
                 share, or these and the `pairs` of columns that stand out beside them (maths/shrinkage.py); `none`: to
                 each other, and these a little to the variances
-    shrinkage   by how many pseudo-rows; none: chosen by held-out rows
+    shrinkage   by how many pseudo-rows, or with `by` to each other; none: chosen by held-out rows
     """
 
     components: Components | None = None
@@ -73,9 +73,9 @@ class MixtureConfig(ModelConfig):
     def without_effect(self) -> Mapping[str, str]:
         full = self.covariance == "full" or (self.covariance is None and self.shrink_to != "none")
         idle = {"factors": "covariances are full"} if full else {}
-        if self.shrink_to == "none":
+        if self.shrink_to == "none" and self.by is None:
             idle["shrinkage"] = "model.shrink_to does not say to what"
-        elif self.covariance == "factor":
+        elif self.shrink_to != "none" and self.covariance == "factor":
             idle["shrink_to"] = "it is full covariances that are shrunk"
         return idle
 
@@ -128,7 +128,8 @@ class GaussianMixture(GaussianFamily):
     ) -> None:
         """learnt: the K components; broad: those of fixed shape for outlying rows, if any; layout: of mixed rows (the
         Gaussians are then of their continuous dimensions); edges: whether levels depend on each other within a
-        component; dependence: how the numbers depend on them there; shrinkage: of ShrunkGaussians; by: as of Mixed."""
+        component; dependence: how the numbers depend on them there; shrinkage: pseudo-rows of the prior of covariances,
+        where the model has its own; by: as of Mixed."""
         super().__init__()
         scales = SCALES if layout is None else MIXED_SCALES
         self.gaussians = learnt if broad is None else Widened(learnt, broad, scales)
@@ -155,7 +156,7 @@ class GaussianMixture(GaussianFamily):
         mixed, edges, dependence = layout if layout.discrete else None, config.levels == "forest", config.dependence
         by = _place_of(config.by, layout)
         if config.shrink_to == "none":
-            return cls(gaussians(K), broad, mixed, edges, dependence or "none", by=by)
+            return cls(gaussians(K), broad, mixed, edges, dependence or "none", config.shrinkage, by)
         learnt, nu = ShrunkGaussians(K, D, config.shrink_to), config.shrinkage
         return cls(learnt, broad, mixed, edges, dependence or "none", float(D) if nu is None else nu, by)
 
@@ -173,6 +174,8 @@ class GaussianMixture(GaussianFamily):
         strengths = [config.shrinkage]
         if config.shrink_to != "none" and config.shrinkage is None and D > 0:
             strengths = [share * D for share in SHRINKAGES]
+        elif config.by is not None and config.shrinkage is None:
+            strengths = [share * (D + 2) for share in POOLED_LEVELS]
         same = {"covariance": covariance, "outliers": outliers}
         return [
             [config.model_copy(update={**same, "components": K, "factors": L, "shrinkage": nu}) for K in components]
@@ -234,14 +237,13 @@ class GaussianMixture(GaussianFamily):
     def penalty(self, pooling: float | None, floor: float) -> Penalty:
         """Pooling of POOLED (D + 2) pseudo-rows unless told otherwise; of the model's own where it has a target."""
         D = self.gaussians.means().shape[1]
-        by = isinstance(self.gaussians, Mixed) and self.gaussians.categories.by is not None
         weight: float | Tensor = 1e-6
         if len(self.logits) > self.gaussians.K:
             rows = MIXED_ROWS if isinstance(self.gaussians, Mixed) else ROWS
             weight = self.logits.detach().new_full(self.logits.shape, rows)
             weight[: self.gaussians.K] = 1e-6
         pooling = pooling if self._shrinkage is None else self._shrinkage
-        pooling = (POOLED_LEVELS if by else POOLED) * (D + 2) if pooling is None else pooling
+        pooling = POOLED * (D + 2) if pooling is None else pooling
         tables = TABLES if isinstance(self.gaussians, Mixed) else 0.0
         return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight, tables=tables, shift=SHIFT)
 
@@ -268,7 +270,7 @@ class GaussianMixture(GaussianFamily):
 
     @property
     def aimed(self) -> bool:
-        return self._shrinkage is not None
+        return isinstance(self.learnt, ShrunkGaussians)
 
     @torch.no_grad()
     def refine(self, table: EmTable, penalty: Penalty) -> None:
