@@ -264,9 +264,10 @@ class Shifted(Mixed):
         which leaves the least of the numbers' variance (a ridge regression on the indicators of all dimensions so far;
         the mean over the numbers, each in units of its variance; adjusted for the coefficients), while that falls and
         there is room for the combinations of levels: at most CELLS (with a column of more than GROUPS levels
-        GROUP_CELLS), of MANY_ROWS and more FEW_CELLS; or MOST_CELLS of which at most AGREEING agree with a row on
-        average, and EXPANDED with all rows (of MANY_ROWS and more: FEW_AGREEING with a row). Then pairs interact, and
-        shift too (`_Interactions`). The coefficients are those of the last regression.
+        GROUP_CELLS), of MANY_ROWS and more FEW_CELLS; or, of columns that explain some number clearly, MOST_CELLS of
+        which at most AGREEING agree with a row on average, and EXPANDED with all rows (of MANY_ROWS and more:
+        FEW_AGREEING with a row). Then pairs interact, and shift too (`_Interactions`). The coefficients are those of
+        the last regression.
         """
         x, levels = filled.x, self.categories.forest.levels
         starts = list(accumulate(levels, initial=0))
@@ -275,14 +276,15 @@ class Shifted(Mixed):
         sd = numbers.std(0, correction=0)
         sd = torch.where(sd > 0, sd, 1.0)
         y, d = _within(numbers / sd, label), _within(one_hot, label)
-        gram, cross, total = d.mT @ d, d.mT @ y, y.square().sum().item()
-        free = len(x) - len(torch.unique(label))
+        gram, cross, total = d.mT @ d, d.mT @ y, y.square().sum(0)
+        free, once = len(x) - len(torch.unique(label)), filled.once()
 
-        def regression(places: Sequence[int]) -> tuple[Tensor, Tensor, float]:
+        def regression(places: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
+            """The rows of B, these, and what is left of each number [D], adjusted."""
             rows = torch.cat([torch.arange(starts[i], starts[i] + levels[i]) for i in places])
             system = gram[rows][:, rows] + SHIFT * torch.eye(len(rows), dtype=x.dtype)
             B = torch.linalg.solve(system, cross[rows])
-            left = total - (2 * (cross[rows] * B).sum() - (B * (gram[rows][:, rows] @ B)).sum()).item()
+            left = total - (2 * (cross[rows] * B).sum(0) - (B * (gram[rows][:, rows] @ B)).sum(0))
             return rows, B, left / max(free - sum(levels[i] - 1 for i in places), 1)
 
         chosen: list[int] = []
@@ -291,34 +293,43 @@ class Shifted(Mixed):
         agreeing = FEW_AGREEING if many else min(AGREEING, EXPANDED / max(len(x), 1))
         holes = filled.missing[:, self.discrete]
 
-        def room(places: Sequence[int]) -> bool:
-            cells = math.prod(levels[i] for i in places)
-            groups = any(levels[i] > GROUPS for i in places)
-            if cells <= (FEW_CELLS if many else GROUP_CELLS if groups else CELLS):
-                return True
-            if cells > MOST_CELLS:
-                return False
-            times = x.new_tensor([levels[i] for i in places])
-            return float(expansions(holes[:, list(places)], times).mean()) <= agreeing
+        def few(places: Sequence[int]) -> bool:
+            cells, groups = math.prod(levels[i] for i in places), any(levels[i] > GROUPS for i in places)
+            return cells <= (FEW_CELLS if many else GROUP_CELLS if groups else CELLS)
 
-        least = total / max(free, 1)
-        while free > 0 and total > 0:
+        def room(places: Sequence[int]) -> bool:
+            if few(places):
+                return True
+            times = x.new_tensor([levels[i] for i in places])
+            most = math.prod(levels[i] for i in places) <= MOST_CELLS
+            return most and float(expansions(holes[:, list(places)], times).mean()) <= agreeing
+
+        def clear(i: int, left: Tensor, now: Tensor) -> bool:
+            """Whether column i explains what is left of some number clearly (BIC)."""
+            n = len(once)
+            gain = n * (now.clamp(min=1e-300) / left.clamp(min=1e-300)).log().max().item()
+            return gain > (levels[i] - 1) * math.log(n) + 2 * math.log(len(left))
+
+        now = total / max(free, 1)
+        while free > 0 and bool(now.sum() > 0):
             others = [i for i, n in enumerate(levels) if i not in chosen and n > 1]
             able = [i for i in others if sum(levels[j] for j in [*chosen, i]) < free and room([*chosen, i])]
-            best = min(((regression([*chosen, i])[2], i) for i in able), default=(least, -1))
-            if best[0] >= least:
+            found = [(regression([*chosen, i])[2], i) for i in able]
+            found = [(left, i) for left, i in found if few([*chosen, i]) or clear(i, left, now)]
+            least, best = min(((left.sum().item(), i) for left, i in found), default=(math.inf, -1))
+            if least >= now.sum().item():
                 break
-            least = best[0]
-            chosen.append(best[1])
+            now = next(left for left, i in found if i == best)
+            chosen.append(best)
         share = one_hot.mean(0)
         self._take(torch.tensor([i in chosen for i in range(len(levels))]), share)
         self.shift.zero_()
         if chosen:
             rows, B, _ = regression(chosen)
             self.shift[rows] = (B * sd).to(self.shift)
-        if free <= 0 or total <= 0:
+        if free <= 0 or not bool(total.sum() > 0):
             return
-        once, seen = filled.once(), ~filled.missing[:, self.continuous]
+        seen = ~filled.missing[:, self.continuous]
         interactions = _Interactions(y[once], one_hot[once], levels, label[once], seen[once])
         shifting, pairs = interactions.found(chosen, room)
         if pairs:
