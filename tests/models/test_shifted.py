@@ -233,6 +233,21 @@ def test_more_combinations_may_shift_where_few_of_them_agree_with_a_row() -> Non
     assert len(choosing((5, 7), effects[:2], R=MANY_ROWS, missing=0.2).places) == 1  # 4
 
 
+def test_columns_beyond_the_first_few_combinations_shift_what_they_explain_clearly() -> None:
+    """By itself, or given the other numbers: of two numbers that a third column shifts to opposite sides of a large
+    common part, each alone shows nothing. A constant number and one that another determines are no trouble."""
+    g = torch.Generator().manual_seed(3)
+    c = [torch.randint(n, (800,), generator=g).double() for n in (6, 7, 3)]
+    common = torch.randn(800, generator=g, dtype=torch.float64)
+    for effect, places in ((0.0, (0, 1)), (0.6, (0, 1, 2))):
+        noise = torch.randn(2, 800, generator=g, dtype=torch.float64)
+        base = c[0] + c[1] + 4 * common
+        numbers = [base + effect * (c[2] > 1) + 0.7 * noise[0], base - effect * (c[2] > 1) + 0.7 * noise[1]]
+        x = torch.stack([*c, *numbers, torch.ones(800).double(), 2 * numbers[0]], 1)
+        found = crossed(x, hidden(x, (6, 7, 3, 0, 0, 0, 0), 0.1), levels=(6, 7, 3, 0, 0, 0, 0))
+        assert found.places == places
+
+
 def crossing(effect: float, R: int, seed: int = 0, seen: float = 1.0) -> tuple[Tensor, Tensor]:
     """Rows [R, 4] of two groups and two periods that shift y by half of `effect` to either side, and by nothing on
     average, and of two numbers, x and y; and which cells were missing [R, 4]: those of a share of y, filled without it.

@@ -276,15 +276,16 @@ class Shifted(Mixed):
         sd = numbers.std(0, correction=0)
         sd = torch.where(sd > 0, sd, 1.0)
         y, d = _within(numbers / sd, label), _within(one_hot, label)
-        gram, cross, total = d.mT @ d, d.mT @ y, y.square().sum(0)
+        gram, cross, total = d.mT @ d, d.mT @ y, y.mT @ y
         free, once = len(x) - len(torch.unique(label)), filled.once()
 
         def regression(places: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-            """The rows of B, these, and what is left of each number [D], adjusted."""
+            """The rows of B, these, and the covariance [D, D] of what is left of the numbers, adjusted."""
             rows = torch.cat([torch.arange(starts[i], starts[i] + levels[i]) for i in places])
             system = gram[rows][:, rows] + SHIFT * torch.eye(len(rows), dtype=x.dtype)
             B = torch.linalg.solve(system, cross[rows])
-            left = total - (2 * (cross[rows] * B).sum(0) - (B * (gram[rows][:, rows] @ B)).sum(0))
+            both = cross[rows].mT @ B
+            left = total - both - both.mT + B.mT @ gram[rows][:, rows] @ B
             return rows, B, left / max(free - sum(levels[i] - 1 for i in places), 1)
 
         chosen: list[int] = []
@@ -305,19 +306,18 @@ class Shifted(Mixed):
             return most and float(expansions(holes[:, list(places)], times).mean()) <= agreeing
 
         def clear(i: int, left: Tensor, now: Tensor) -> bool:
-            """Whether column i explains what is left of some number clearly (BIC)."""
-            n = len(once)
-            gain = n * (now.clamp(min=1e-300) / left.clamp(min=1e-300)).log().max().item()
-            return gain > (levels[i] - 1) * math.log(n) + 2 * math.log(len(left))
+            """Whether column i explains what is left of some number, or of it given the others, clearly (BIC)."""
+            n, gain = len(once), (_each_alone(now) / _each_alone(left)).log().max().item()
+            return n * gain > (levels[i] - 1) * math.log(n) + 2 * math.log(2 * len(left))
 
         now = total / max(free, 1)
-        while free > 0 and bool(now.sum() > 0):
+        while free > 0 and now.trace().item() > 0:
             others = [i for i, n in enumerate(levels) if i not in chosen and n > 1]
             able = [i for i in others if sum(levels[j] for j in [*chosen, i]) < free and room([*chosen, i])]
             found = [(regression([*chosen, i])[2], i) for i in able]
             found = [(left, i) for left, i in found if few([*chosen, i]) or clear(i, left, now)]
-            least, best = min(((left.sum().item(), i) for left, i in found), default=(math.inf, -1))
-            if least >= now.sum().item():
+            least, best = min(((left.trace().item(), i) for left, i in found), default=(math.inf, -1))
+            if least >= now.trace().item():
                 break
             now = next(left for left, i in found if i == best)
             chosen.append(best)
@@ -327,7 +327,7 @@ class Shifted(Mixed):
         if chosen:
             rows, B, _ = regression(chosen)
             self.shift[rows] = (B * sd).to(self.shift)
-        if free <= 0 or not bool(total.sum() > 0):
+        if free <= 0 or total.trace().item() <= 0:
             return
         seen = ~filled.missing[:, self.continuous]
         interactions = _Interactions(y[once], one_hot[once], levels, label[once], seen[once])
@@ -375,6 +375,13 @@ def _within(values: Tensor, label: Tensor) -> Tensor:
     one_hot = torch.nn.functional.one_hot(label).to(values)
     means = (one_hot.mT @ values) / one_hot.sum(0).clamp(min=1)[:, None]
     return values - means[label]
+
+
+def _each_alone(covariance: Tensor) -> Tensor:
+    """[2 D] the variances of a covariance [D, D] of numbers of variances about 1, and those of each number given the
+    others; one that is constant, or that others determine, has a little."""
+    some = covariance + 1e-9 * torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
+    return torch.cat([some.diagonal(), 1 / torch.linalg.inv(some).diagonal()])
 
 
 def products(a: Tensor, b: Tensor) -> Tensor:
