@@ -12,6 +12,7 @@ import pytest
 import vgi_cli
 from tests.program import Vgi
 from tests.schemas import checked
+from vgi_cli.commands import pool
 
 ROWS = """imputation,term,estimate,std_error,cov:a,"cov:b,c"
 1,a,1.0,0.5,0.25,0.1
@@ -129,6 +130,19 @@ def test_what_speaks_against_estimates_is_a_warning(vgi: Vgi, imputations: str, 
     done = vgi("pool", "e.csv")
     assert done.code == 0 and "| a " in done.out
     assert done.err.startswith(f"warning: e.csv: {warning}") if warning else done.err == ""
+
+
+@pytest.mark.parametrize("label", ["30000000", "20240101120000", "7" * 5000])
+def test_large_labels_of_imputations_are_names(vgi: Vgi, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(*ends: int) -> range:
+        assert max(ends) < 100, "counts through a range of names"
+        return range(*ends)
+
+    monkeypatch.setattr(pool, "range", counted, raising=False)
+    rows = "".join(f"{i},a,{value},0.1\n" for i, value in ((label, 1), (1, 2), (2, 2)))
+    Path("p.csv").write_text(f"imputation,term,estimate,std_error\n{rows}", encoding="utf-8")
+    done = vgi("pool", "p.csv")
+    assert done.code == 0 and done.err == "" and done.out.startswith("3 imputations")
 
 
 def test_filled_tables_and_runs_are_no_estimates(vgi: Vgi, tmp_path: Path) -> None:

@@ -38,6 +38,9 @@ TAKES = (
 COVARIANCE = "cov:"
 """A column `cov:TERM` holds the covariances of the row's term with TERM."""
 
+MOST_DIGITS = 18
+"""Digits of a whole number up to which it may count imputations; a longer one is a name."""
+
 
 @dataclass(frozen=True)
 class PoolRequest:
@@ -130,16 +133,24 @@ def doubts(table: Table, estimates: Estimates) -> Iterator[str]:
     """What speaks against estimates that can be pooled: an imputation that is not there, analyses of one table."""
     name = next(name for name in COLUMNS["imputation"] if name in table.names)
     texts = {str(text).strip() for text in table.text(name)}
-    numbers = {int(text) for text in texts if text.isascii() and text.isdigit()}
-    lacking = sorted(set(range(1, max(numbers))) - numbers - {0}) if len(numbers) == len(texts) else []
-    if 0 < len(lacking) < len(numbers):
+    numbers = sorted({int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS})
+    if len(numbers) == len(texts) and (lacking := _lacking(numbers)):
         shown = ", ".join(map(str, lacking[:SHOWN])) + ", …" * (len(lacking) > SHOWN)
         yield (
-            f"{table.label}: the imputations are numbered up to {max(numbers)}, without {shown}: an analysis that "
+            f"{table.label}: the imputations are numbered up to {numbers[-1]}, without {shown}: an analysis that "
             "failed, and is left out, biases what is pooled"
         )
     if (same := estimates.doubt()) is not None:
         yield f"{table.label}: {same}"
+
+
+def _lacking(numbers: Sequence[int]) -> Sequence[int]:
+    """The numbers from 1 on that some ascending ones, from 0 or 1 on, leave out; none where these leave out more than
+    they are: then they are names."""
+    last = numbers[-1]
+    if last - sum(number > 0 for number in numbers) >= len(numbers):  # no range of names is counted through
+        return []
+    return sorted(set(range(1, last)).difference(numbers))
 
 
 def _rows_of(table: Table, imputation: str, term: str) -> tuple[list[str], list[dict[str, int]]]:
