@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -97,6 +98,17 @@ def test_refused(vgi: Vgi, estimates: Path, arguments: list[str], error: str) ->
     assert result.code == 2 and result.out == ""
     assert result.error == error
     assert sorted(path.name for path in Path().iterdir()) == ["estimates.csv"]
+
+
+@pytest.mark.parametrize("test", ["a,poly(chl, 2)1", "poly(chl, 2)1", "2)1"])
+def test_a_term_with_a_comma_goes_in_quotes(vgi: Vgi, test: str) -> None:
+    rows = ROWS.replace("b,c", "poly(chl, 2)1")
+    Path("estimates.csv").write_text(rows, encoding="utf-8")
+    refused = vgi("pool", "estimates.csv", "--test", test)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.error in ("no term 'poly(chl'", "no term '2)1'")
+    assert refused.hint == "a term that holds a comma goes in quotes, as in CSV: --test '\"poly(chl, 2)1\"'"
+    assert vgi("pool", "estimates.csv", *shlex.split(refused.hint.partition("CSV: ")[2])).code == 0
 
 
 GERMAN = "imputation;term;estimate;std_error\n1;a;0,5;0,1\n2;a;0,6;0,1\n"

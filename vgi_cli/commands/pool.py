@@ -11,7 +11,7 @@ from typing import NoReturn
 import numpy as np
 
 from vgi_cli.columns.numerals import Ints
-from vgi_cli.columns.wording import SHOWN, is_plain
+from vgi_cli.columns.wording import SHOWN, is_plain, typed
 from vgi_cli.errors import InputError
 from vgi_cli.pooling.estimates import Estimates, checked_covariances, refuse_extreme, refuse_other_terms, squared
 from vgi_cli.pooling.pooled import Pooled
@@ -20,6 +20,7 @@ from vgi_cli.reporting import Reporter
 from vgi_cli.runs.files import json_bytes
 from vgi_cli.runs.manifest import MANIFEST
 from vgi_cli.table.base import Table
+from vgi_cli.table.csv.text import quote
 from vgi_cli.table.inputs import require_files
 from vgi_cli.table.reader import read_table
 
@@ -68,6 +69,7 @@ class PoolRequest:
         require_files([self.estimates])
         table = read_table([self.estimates], delimiter=self.delimiter, decimal=self.decimal)
         estimates = estimates_of(table, self.df_complete)
+        refuse_parts(self.tests, estimates.terms)
         for line in doubts(table, estimates):
             reporter.warn(line)
         return PoolReport(Pooled(estimates, self.level), self.tests)
@@ -127,6 +129,17 @@ def estimates_of(table: Table, df_complete: float | None = None) -> Estimates:
         refuse_extreme(values, errors, terms)
         variances = squared(errors)
     return Estimates(tuple(terms), values, variances, matrices, math.inf if df_complete is None else df_complete)
+
+
+def refuse_parts(tests: Sequence[Sequence[str]], terms: Sequence[str]) -> None:
+    """InputError where `--test` names a part of a term that holds a comma, as it was not in quotes."""
+    for name in (name for group in tests for name in group if name not in terms):
+        for term in terms:
+            if "," in term and name in [part.strip() for part in term.split(",")]:
+                raise InputError(
+                    f"no term '{name}'",
+                    f"a term that holds a comma goes in quotes, as in CSV: {typed('--test', quote(term))}",
+                )
 
 
 def doubts(table: Table, estimates: Estimates) -> Iterator[str]:

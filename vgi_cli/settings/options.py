@@ -846,7 +846,13 @@ class PoolOptions(TypedDict, total=False):
     ]
     tests: Annotated[
         Sequence[Sequence[str]],
-        Option("Test that these terms are all zero (repeatable).", "TERM,…", flag="--test", parse=_lists),
+        Option(
+            "Test that these terms are all zero (repeatable). A term that holds a comma goes in quotes, as in CSV: "
+            "'a,\"poly(b, 2)1\"'.",
+            "TERM,…",
+            flag="--test",
+            parse=_lists,
+        ),
     ]
     delimiter: Annotated[str | None, Option(_DELIMITER, "CHAR")]
     decimal: Annotated[str | None, Option(_DECIMAL, "CHAR", parse=_mark)]
