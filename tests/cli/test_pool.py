@@ -124,6 +124,30 @@ def test_decimal_commas(vgi: Vgi) -> None:
     assert checked("pool", done.out)["terms"][0]["estimate"] == pytest.approx(0.55)
 
 
+PLAINLY = "write 1234.5, without commas, blanks or units"
+DOTS = "write 1234,5, without dots, blanks or units"
+LARGER = "give the estimates and their standard errors in larger units"
+
+
+@pytest.mark.parametrize(
+    ("cell", "options", "what", "hint"),
+    [
+        ("1e400", [], "is '1e400', which is too large", LARGER),
+        ("1,5e400", ["--decimal", ","], "is '1,5e400', which is too large", LARGER),
+        ("1,234", [], "is '1,234', not a number", f"`--decimal ,` where the comma is the decimal mark; else {PLAINLY}"),
+        ("1,234,567.5", [], "is '1,234,567.5', not a number", PLAINLY),
+        ("1.234,5", ["--decimal", ","], "is '1.234,5', not a number", DOTS),
+        ("many", [], "is 'many', not a number", "every row needs one"),
+        ("", [], "is empty", "every row needs one"),
+    ],
+)
+def test_a_cell_that_is_no_number(vgi: Vgi, cell: str, options: list[str], what: str, hint: str) -> None:
+    Path("e.csv").write_text(f"imputation;term;estimate;std_error\n1;a;1;1\n2;a;{cell};1\n", encoding="utf-8")
+    refused = vgi("pool", "e.csv", "--delimiter", ";", *options)
+    assert (refused.code, refused.error) == (2, f"e.csv: row 2: 'estimate' {what}")
+    assert refused.hint == hint
+
+
 @pytest.mark.parametrize(
     ("imputations", "values", "warning"),
     [

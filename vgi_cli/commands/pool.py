@@ -11,7 +11,7 @@ from typing import NoReturn
 import numpy as np
 
 from vgi_cli.columns.numerals import Ints
-from vgi_cli.columns.wording import SHOWN, is_plain, typed
+from vgi_cli.columns.wording import SHOWN, is_plain, is_written, plain_number, shortened, typed
 from vgi_cli.errors import InputError
 from vgi_cli.pooling.estimates import Estimates, checked_covariances, refuse_extreme, refuse_other_terms, squared
 from vgi_cli.pooling.pooled import Pooled
@@ -39,6 +39,8 @@ TAKES = (
 COVARIANCE = "cov:"
 """A column `cov:TERM` holds the covariances of the row's term with TERM."""
 
+EVERY_ROW = "every row needs one"
+"""What to do about a cell without a number."""
 MOST_DIGITS = 18
 """Digits of a whole number up to which it may count imputations; a longer one is a name."""
 
@@ -205,9 +207,16 @@ def _numbers(table: Table, name: str) -> Floats:
     if len(bad):
         row = int(bad[0])
         text = table.text(name)[row]
-        comma = text is not None and table.decimal == "." and not table.in_memory and is_plain(str(text).strip(), ",")
-        hint = "`--decimal ,` where the comma is the decimal mark" if comma else "every row needs one"
-        _refuse(table, name, row, "is empty" if text is None else f"is '{text}', not a number", hint)
+        if text is None:
+            _refuse(table, name, row, "is empty", EVERY_ROW)
+        cell, mark = str(text).strip(), table.decimal
+        if is_plain(cell, mark):
+            what = f"is '{shortened(cell)}', which is too large"
+            _refuse(table, name, row, what, "give the estimates and their standard errors in larger units")
+        comma = mark == "." and "," in cell and is_plain(cell, ",") and not table.in_memory
+        hint = plain_number(mark) if comma or is_written(cell, mark) else EVERY_ROW
+        hint = "`--decimal ,` where the comma is the decimal mark; else " * comma + hint
+        _refuse(table, name, row, f"is '{shortened(cell)}', not a number", hint)
     return values
 
 
