@@ -181,6 +181,17 @@ def test_large_labels_of_imputations_are_names(vgi: Vgi, label: str, monkeypatch
     assert done.code == 0 and done.err == "" and done.out.startswith("3 imputations")
 
 
+def test_a_term_with_a_line_break_stays_in_its_row(vgi: Vgi) -> None:
+    shown = ROWS.replace("b,c", "b c").replace('"b c"', '"b\n c"').replace("cov:b c", "cov:b\n c")
+    Path("e.csv").write_text(shown, encoding="utf-8")
+    done = vgi("pool", "e.csv", "--test", 'a,"b\n c"')
+    assert done.code == 0
+    table = [line for line in done.out.splitlines() if line and not line.startswith("3 imputations")]
+    assert {len(line.split("|")) for line in table[:4]} == {12} and {len(line.split("|")) for line in table[4:]} == {8}
+    assert table[3].startswith("| b c  |") and table[6].startswith("| a, b c ")
+    assert json.loads(vgi("pool", "e.csv", "--json").out)["terms"][1]["term"] == "b\n c"
+
+
 def test_filled_tables_and_runs_are_no_estimates(vgi: Vgi, tmp_path: Path) -> None:
     for name in ("filled.1.csv", "filled.2.csv"):
         Path(name).write_text("x,y\n1,2\n3,4\n", encoding="utf-8")

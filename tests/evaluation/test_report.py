@@ -45,6 +45,13 @@ def test_exact_loglik_has_no_estimator_parts() -> None:
     assert loglik_part(LogLik(torch.zeros(1), "exact"), MISSING[2:], SCALE) == {}
 
 
+def test_names_with_line_breaks_stay_in_their_bullet() -> None:
+    part = {**loglik_part(annealed(), MISSING, SCALE), "density": ["a\n\nb", "c"], "carried": ["d\r\ne"]}
+    text = markdown(make_report(3, loglik=part, notes=["left out: f\n- g"]), "t")
+    assert "- density of a cell, data units: a b, c\n" in text
+    assert "as the run carries them: d e\n" in text and "- left out: f - g\n" in text
+
+
 def test_one_row_has_no_standard_error() -> None:
     report = make_report(3, loglik=loglik_part(annealed(), MISSING, SCALE))
     assert "se" not in report["loglik"]["complete"] and "se" not in report["loglik"]["incomplete"]

@@ -188,7 +188,7 @@ def markdown(report: Mapping[str, Any], title: str) -> str:
     if report.get("contest"):
         lines += ["", "## How the model was chosen", "", *_contest_lines(report["contest"])]
     if report.get("notes"):
-        lines += ["", "## Notes", "", *(f"- {note}" for note in report["notes"])]
+        lines += ["", "## Notes", "", *(f"- {_line(note)}" for note in report["notes"])]
     return "\n".join(lines) + "\n"
 
 
@@ -248,9 +248,14 @@ _MEASURES = {
 
 
 def _names(columns: Sequence[str]) -> str:
-    """The first columns by name."""
+    """The first columns by name, on one line."""
     more = len(columns) - SHOWN_COLUMNS
-    return ", ".join(columns[:SHOWN_COLUMNS]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(_line, columns[:SHOWN_COLUMNS])) + (f" and {more} more" if more > 0 else "")
+
+
+def _line(text: str) -> str:
+    """A text on one line: a name of a column may have line breaks, which end a bullet."""
+    return " ".join(text.split())
 
 
 def entering(schema: Schema) -> dict[str, list[str]]:

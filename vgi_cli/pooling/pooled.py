@@ -191,8 +191,8 @@ def _number(name: str, value: float, places: int | None = None) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a Markdown table: texts of the first column to the left, all others to the right."""
-    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    """Lines of a Markdown table: texts of the first column to the left, all others to the right; each on one line."""
+    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:
