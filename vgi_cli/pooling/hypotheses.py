@@ -42,9 +42,10 @@ class Hypothesis:
 def d1(estimates: Floats, covariances: Floats, df_complete: float = np.inf) -> Hypothesis:
     """The Wald test of estimates [m, k] with covariance matrices [m, k, k]; of one parameter it is the t test.
 
-    The strongest of the three where covariances are at hand. InputError where their mean cannot be inverted.
+    The strongest of the three where covariances are at hand. InputError where their mean cannot be inverted, or m is 1.
     """
     m, k = estimates.shape
+    _require_two("D1", m)
     mean, within = estimates.mean(0), covariances.mean(0)
     deviations = estimates - mean
     between = deviations.T @ deviations / (m - 1)
@@ -56,7 +57,8 @@ def d1(estimates: Floats, covariances: Floats, df_complete: float = np.inf) -> H
 def d2(statistics: Floats, k: int) -> Hypothesis:
     """From m statistics [m], one for each imputation, that are chi-square with k degrees of freedom where the k
     parameters are zero: Wald's, the likelihood ratio's, Pearson's. Weaker than D1 and D3, and may be off by a factor of
-    two in the p-value. InputError where one of them is negative."""
+    two in the p-value. InputError where one of them is negative, or m is 1."""
+    _require_two("D2", len(statistics))
     if not (np.isfinite(statistics).all() and (statistics >= 0).all()):
         raise InputError("D2: the statistics of a chi-square test are finite and not negative", "look at each fit")
     m = len(statistics)
@@ -72,8 +74,11 @@ def d3(own: Floats, at_pooled: Floats, k: int) -> Hypothesis:
 
     own        each model at its own estimates in that imputation
     at_pooled  each model at the means of its estimates over the imputations
+
+    InputError where m is 1.
     """
     m = len(own)
+    _require_two("D3", m)
     mean = float(at_pooled.mean())
     riv = max(0.0, (m + 1) / (k * (m - 1)) * (float(own.mean()) - mean))
     return _tested("D3", mean / (k * (1 + riv)), k, _df_of_large_samples(m, k, riv), riv)
@@ -82,6 +87,12 @@ def d3(own: Floats, at_pooled: Floats, k: int) -> Hypothesis:
 def wald(estimates: Floats, covariances: Floats) -> Floats:
     """[m] Wald's statistics, chi-square with k degrees of freedom, of estimates [m, k] with covariances [m, k, k]."""
     return np.array([float(q @ _solve(u, q)) for q, u in zip(estimates, covariances, strict=True)])
+
+
+def _require_two(method: str, m: int) -> None:
+    """InputError where nothing tells how far imputations lie apart."""
+    if m < 2:
+        raise InputError(f"{method}: pooling needs two imputations or more, got {m}", "test each of several fits")
 
 
 def _solve(matrix: Floats, right: Floats) -> Floats:
