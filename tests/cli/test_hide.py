@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 from tests.program import Vgi
 from tests.schemas import checked
+from vgi_cli.table import outputs
 
 
 @pytest.fixture
@@ -48,6 +52,22 @@ def test_a_trial_runs_at_once(vgi: Vgi, table: Path) -> None:
     assert {name: scored[name]["cells"] for name in columns} == {n: record["columns"][n]["hidden"] for n in columns}
     masked = vgi("evaluate", "--checkpoint", "run", table, "--mask", "trial/mask.csv", "--json")
     assert json.loads(masked.out)["imputation"] == json.loads(report.out)["imputation"]
+
+
+@pytest.mark.parametrize("full", ["table.csv", "trial.json"])
+def test_a_full_disk_leaves_no_empty_folder(vgi: Vgi, table: Path, full: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path, pieces: Iterable[bytes]) -> None:
+        if full in path.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        path.write_bytes(b"".join(pieces))
+
+    monkeypatch.setattr(outputs, "write_pieces", refused)
+    Path("kept").mkdir()
+    for place in ("new/trial", "kept"):
+        done = vgi("hide", table, "-o", place)
+        assert done.code == 1 and done.error.endswith(f"{place}/{full}: No space left on device")
+    assert sorted(path.name for path in Path().iterdir()) == ["kept", "t.csv"]
+    assert not list(Path("kept").iterdir())
 
 
 def test_it_is_keyed_by_seed_and_id(vgi: Vgi, table: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -146,9 +147,10 @@ def write_whole(paths: Sequence[Path], contents: Iterable[Iterable[bytes]], *, f
     refuse_existing(paths, force=force)
     links, paths = paths, [Path(os.path.realpath(path)) for path in paths]
     aside = [p.with_name(f".{p.name}.{os.getpid()}.tmp") for p in paths]
-    path = paths[0]
+    path, made = paths[0], list[Path]()
     try:
         for path, part, pieces in zip(paths, aside, contents, strict=True):
+            made += [folder for folder in path.parents if not folder.exists()]
             path.parent.mkdir(parents=True, exist_ok=True)
             write_pieces(part, pieces)
         refuse_existing(links, force=force)  # whoever made one of them meanwhile keeps it
@@ -161,3 +163,6 @@ def write_whole(paths: Sequence[Path], contents: Iterable[Iterable[bytes]], *, f
     finally:
         for part in aside:
             part.unlink(missing_ok=True)
+        for folder in sorted(made, reverse=True):  # what lies in a folder comes before it
+            with contextlib.suppress(OSError):  # it is not empty, or was not made
+                folder.rmdir()
