@@ -61,6 +61,20 @@ def test_a_disk_that_is_full_from_the_start_is_named(vgi: Vgi, monkeypatch: pyte
     assert (done.code, done.error) == (1, "'run': No space left on device")
 
 
+def test_force_through_a_link_replaces_the_run_and_keeps_the_link(vgi: Vgi) -> None:
+    Path("data.csv").write_text("a,b\n" + "".join(f"{i},{i * i % 7}\n" for i in range(30)))
+    words = ("fit", "data.csv", "--model", "fa", "--set", "bootstrap=none")
+    Path("disk").mkdir()
+    assert vgi(*words, "--out", "disk/real").code == 0
+    before = Path("disk/real/manifest.json").read_bytes()
+    Path("link").symlink_to("disk/real")
+    done = vgi(*words, "--seed", "1", "--out", "link", "--force")
+    assert (done.code, done.out) == (0, "link\n")
+    assert Path("link").is_symlink() and Path("disk/real/manifest.json").read_bytes() != before
+    assert [path.name for path in Path("disk").iterdir()] == ["real"]
+    assert sorted(path.name for path in Path().iterdir()) == ["data.csv", "disk", "link"]
+
+
 def test_a_name_that_was_taken_while_a_fit_ran_costs_no_work(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("data.csv").write_text("a,b\n" + "".join(f"{i},{i * i % 7}\n" for i in range(30)))
     real = fit_command.claim_or_beside

@@ -485,6 +485,71 @@ def test_a_kill_of_a_process_of_the_same_number_is_no_obstacle(tmp_path: Path) -
     assert len(aside_of(path)) == 2
 
 
+def linked(tmp_path: Path) -> tuple[Path, Path]:
+    """A link, and the place of a run on another disk to which it leads."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "here").mkdir()
+    link = tmp_path / "here" / "run"
+    link.symlink_to("../disk/real")
+    return link, tmp_path / "disk" / "real"
+
+
+def names(tmp_path: Path) -> list[str]:
+    return sorted(path.name for folder in ("here", "disk") for path in (tmp_path / folder).iterdir())
+
+
+def test_through_a_link_the_run_itself_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    link, real = linked(tmp_path)
+    saved(real)
+    before = files(real)
+    claimed = claim(link, force=True)
+    assert claimed.path == link and claimed.replaces and link.is_symlink() and files(real) == {}
+    assert [one.parent for one in beside(link)] == [real.parent] and beside(link) == beside(real)
+    claimed.rollback()
+    assert link.is_symlink() and files(real) == before and names(tmp_path) == ["real", "run"]
+    claimed = claim(link, force=True)
+    RunFolder(link, {"format": 1, "metrics_bytes": 0}).save(MODEL, {})
+    claimed.commit()
+    assert link.is_symlink() and "recipe.yaml" not in files(real) != {} and names(tmp_path) == ["real", "run"]
+
+
+def test_a_refused_fit_through_a_link_to_an_empty_folder_leaves_both(tmp_path: Path) -> None:
+    link, real = linked(tmp_path)
+    real.mkdir()
+    claimed = claim(link)
+    (link / "recipe.yaml").write_text("")
+    with pytest.raises(UsageError, match="no"), claimed.undone_if_empty():
+        raise UsageError("no")
+    assert link.is_symlink() and real.is_dir() and files(real) == {}
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty folder"])
+def test_a_run_that_was_being_replaced_through_a_link_comes_back(tmp_path: Path, left: str) -> None:
+    link, real = linked(tmp_path)
+    saved(real)
+    before = files(real)
+    claim(link, force=True)
+    if left == "nothing":
+        real.rmdir()
+    with pytest.raises(RunError) as caught:
+        RunFolder.open(link)
+    (aside,) = beside(link)
+    back = f"rm -rf {real} && mv {aside} {real}"
+    assert f"is still in '{aside}' (to have it back: {back})" in str(caught.value.hint)
+    claim(link, force=True).rollback()
+    assert link.is_symlink() and files(real) == before and names(tmp_path) == ["real", "run"]
+    claim(link, force=True)
+    os.system(back)
+    assert link.is_symlink() and files(link) == before and names(tmp_path) == ["real", "run"]
+
+
+def test_a_link_to_nothing_is_no_place_for_a_run(tmp_path: Path) -> None:
+    link, real = linked(tmp_path)
+    with pytest.raises(UsageError, match="exists") as caught:
+        claim(link)
+    assert caught.value.hint == "it is a link to nothing: remove it" and not real.exists()
+
+
 def test_a_run_without_a_name_here_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(tmp_path / "run")
     monkeypatch.chdir(tmp_path / "run")

@@ -54,11 +54,13 @@ Read = TypeVar("Read")
 class Claim:
     """A folder claimed for a new run. `rollback` leaves everything as it was; `commit` drops what it replaced.
 
+    path   as it was said: of a link the folder that it leads to is moved and removed, and the link stays
     older  more of what it replaces, which never comes back here
     """
 
     def __init__(self, path: Path, replaced: Path | None, created: bool, older: Sequence[Path] = ()) -> None:
         self.path = path
+        self._place = Path(os.path.realpath(path))
         self._compared = (path / COMPARISON).exists()  # a comparison that was stopped goes on
         self._older = older
         self._replaced = replaced
@@ -95,16 +97,16 @@ class Claim:
         """The fit was refused after all: remove the folder, put the replaced one back. What was scored while models
         were compared stays where nothing was replaced."""
         if self._replaced is None and (self.path / COMPARISON).exists():
-            for entry in self.path.iterdir():
+            for entry in self._place.iterdir():
                 if entry.name != COMPARISON:
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
             return
-        shutil.rmtree(self.path, ignore_errors=True)
+        shutil.rmtree(self._place, ignore_errors=True)
         if self._replaced is not None:
-            os.rename(self._replaced, self.path)
+            os.rename(self._replaced, self._place)
             self._replaced = None
         elif not self._created:
-            self.path.mkdir()
+            self._place.mkdir()
 
 
 def vacant(path: Path) -> bool:
@@ -139,8 +141,8 @@ def set_aside(path: Path) -> list[Path]:
 
 def beside(path: Path) -> list[Path]:
     """The runs that `--force` moved aside for one at `path`, and has not removed because it was killed; the newest
-    first."""
-    path = path.absolute()
+    first. They lie beside the folder itself, where `path` is a link to it."""
+    path = Path(os.path.realpath(path))
     if not path.parent.is_dir():
         return []
     moved = (one for one in path.parent.iterdir() if one.name.startswith(f".{path.name}{REPLACED}"))
@@ -150,7 +152,7 @@ def beside(path: Path) -> list[Path]:
 
 def in_its_place(path: Path, aside: Path) -> str:
     """Where the run is that `--force` was to replace by one at `path` which has no model yet, and how it comes back."""
-    there, kept = shlex.quote(str(path)), path.with_name(aside.name) if path.name else aside
+    there, kept = shlex.quote(os.path.realpath(path) if path.is_symlink() else str(path)), _shown(path, aside)
     back = f"rm -rf {there} && mv {shlex.quote(str(kept))} {there}"
     writer = writing(path)
     how = f"to have it back: {back}" if writer is None else f"{writer} writes the new one; without it: {back}"
@@ -159,14 +161,19 @@ def in_its_place(path: Path, aside: Path) -> str:
 
 def left_beside(path: Path, aside: Path) -> str:
     """Where the run is that `--force` replaced by the one at `path` before it was killed, and how it goes."""
-    kept = path.with_name(aside.name) if path.name else aside
+    kept = _shown(path, aside)
     away = f"rm -rf {shlex.quote(str(kept))}"
     return f"the run that --force replaced by this one is still in '{kept}' (to remove it: {away})"
 
 
-def _place_aside(out: Path) -> Path:
-    """Where the run goes that is replaced, until the new one has a model: a name that is free."""
-    path = out.with_name(f".{out.name}{REPLACED}{os.getpid()}")
+def _shown(path: Path, aside: Path) -> Path:
+    """A run that was moved aside for one at `path`, by the same way to its folder."""
+    return path.with_name(aside.name) if path.name and not path.is_symlink() else aside
+
+
+def _place_aside(place: Path) -> Path:
+    """Where the run at `place` goes that is replaced, until the new one has a model: a name that is free."""
+    path = place.with_name(f".{place.name}{REPLACED}{os.getpid()}")
     numbered = (path.with_name(f"{path.name}.{number}") for number in itertools.count(2))
     return next(one for one in itertools.chain([path], numbered) if not one.exists())
 
@@ -235,14 +242,15 @@ def claim(out: Path | None, force: bool = False) -> Claim:
     check_free(out, force)
     try:
         older = beside(out) if force else []
+        place = Path(os.path.realpath(out))
         if out.exists() and not vacant(out):
-            replaced = _place_aside(out)
+            replaced = _place_aside(place)
             with sole_writer(out):
-                os.rename(out, replaced)
-            out.mkdir()
+                os.rename(place, replaced)
+            place.mkdir()
             return Claim(out, replaced, created=False, older=older)
         created = not out.exists()
-        out.mkdir(parents=True, exist_ok=not created)
+        (place if older else out).mkdir(parents=True, exist_ok=not created)  # of a link to nothing: where a run was
         if not created:
             with sole_writer(out):  # another fit may be about to write its first checkpoint
                 shutil.rmtree(out / PENDING, ignore_errors=True)
