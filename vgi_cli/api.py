@@ -354,6 +354,8 @@ def report(run: str | Path | Run | Sequence[str | Path | Run], **options: Unpack
     tipping  columns whose pooled mean is looked at over shifts of their fills: `["age"]`, or `["age=30"]`, which holds
              the interval of the mean against 30 instead of the mean without a shift
     time_limit  wall time after which the report is of what there is by then, and names what was left out
+
+    Raises Unwritten where the page cannot be written: its `report` is the dictionary.
     """
     runs = [run] if isinstance(run, str | Path | Run) else list(run)
     tables = [each._table if isinstance(each, Run) else None for each in runs]
@@ -361,7 +363,10 @@ def report(run: str | Path | Run | Sequence[str | Path | Run], **options: Unpack
     files = [file for each in runs if isinstance(each, Run) for file in as_files(each.plugins)]
     said = {**options} if options.get("plugins") is not None or not files else {**options, "plugins": tuple(files)}
     request = _request(ReportRequest, ReportOptions, "report", None, said, run=paths, tables=tables, json=True)
-    return request.carry_out(_reporter(options)).values
+    found = request.carry_out(_reporter(options))
+    if found.unwritten is not None:
+        raise found.unwritten
+    return found.values
 
 
 @shown_by_help(HideOptions)

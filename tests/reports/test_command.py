@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import importlib.util
 import json
+import os
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,11 +18,12 @@ from tests.program import Vgi
 from tests.schemas import checked
 from vgi_cli.commands.report.gather import _chains, examine
 from vgi_cli.commands.report.request import ReportRequest
-from vgi_cli.errors import UsageError
+from vgi_cli.errors import Unwritten, UsageError
 from vgi_cli.machine.work import TimeLimit
 from vgi_cli.reporting import Silent
 from vgi_cli.reports.values import as_json
 from vgi_cli.reports.verdicts import judge
+from vgi_cli.runs import files
 from vgi_cli.runs.folder import RunFolder
 
 DRAWN = all(importlib.util.find_spec(name) is not None for name in ("matplotlib", "jinja2"))
@@ -299,6 +302,31 @@ def test_pages_are_numbered_and_replaced_only_by_force(vgi: Vgi, runs: Path) -> 
     assert vgi("report", "mix", "-q", "--force").out == "mix/report.html\n"
     assert Path("mix/report.html").read_text() != "old"
     assert vgi("impute", "--checkpoint", "mix", "--m", "1", "-q").code == 0  # the run is as good as before
+
+
+def on_a_full_disk(path: Path, data: bytes) -> None:
+    if path.name.startswith(".page.html"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    path.write_bytes(data)
+
+
+@draws
+@pytest.mark.parametrize("asked", [["--json"], []])
+def test_a_disk_that_is_full_loses_the_page_and_not_the_numbers(
+    vgi: Vgi, runs: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
+    whole = json.loads(vgi("report", runs / "mix", "--json", "-q").out)
+    monkeypatch.setattr(files, "write_synced", on_a_full_disk)
+    before = sorted(Path().rglob("*"))
+    done = vgi("report", runs / "mix", "-o", "page.html", "-q", *asked)
+    assert (done.code, done.error) == (1, "cannot write 'page.html': No space left on device")
+    assert done.hint == "make room, or write elsewhere with -o; the numbers of the report are whole"
+    found = checked("report", done.out)
+    assert found["runs"][0]["columns"] == whole["runs"][0]["columns"]
+    assert sorted(Path().rglob("*")) == before
+    with pytest.raises(Unwritten, match=r"cannot write 'page\.html'") as caught:
+        vgi_cli.report(runs / "mix", out="page.html")
+    assert caught.value.report == found
 
 
 @draws

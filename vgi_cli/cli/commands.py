@@ -51,6 +51,13 @@ def print_checked(request: Any, result: Any) -> None:
     result.require()
 
 
+def print_written(request: Any, result: Any) -> None:
+    """The same, of a result one of whose files may not have been written."""
+    print_result(request, result)
+    if result.unwritten is not None:
+        raise result.unwritten
+
+
 def _print_text(request: Any, text: Any) -> None:
     print(text, end="")
 
@@ -286,7 +293,7 @@ COMMANDS = {
     "report": Command(
         "vgi_cli.commands.report.request:ReportRequest",
         (options.ReportOptions, options.ReportConsoleOptions),
-        print_result,
+        print_written,
         help.REPORT,
         help.REPORT_EPILOG,
         arguments=(Argument("run", "Run folders that `vgi fit` or `vgi finetune` printed.", several=True),),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from vgi_cli.durable import sync_folder
-from vgi_cli.errors import UsageError
+from vgi_cli.errors import Unwritten, UsageError
 
 PENDING = ".checkpoint.tmp"
 COMMITTED = ".checkpoint"
@@ -79,6 +79,15 @@ def write_atomic(path: Path, data: bytes) -> None:
     finally:
         aside.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def unwritten(path: Path, error: OSError, report: dict[str, Any], kept: str) -> Unwritten:
+    """What is to be raised once a report is shown, one of whose files could not be written; `kept`: what is not lost,
+    in words."""
+    remedy = REMEDIES.get(error.errno or 0, "look after the disk and its permissions")
+    return Unwritten(
+        f"cannot write '{path}': {error.strerror}", f"{remedy}, or write elsewhere with -o; {kept}", report
+    )
 
 
 def sha256(data: bytes) -> str:

@@ -61,7 +61,7 @@ from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING, Reporter
-from vgi_cli.runs.files import REMEDIES, json_bytes, write_atomic
+from vgi_cli.runs.files import json_bytes, unwritten, write_atomic
 from vgi_cli.table.base import Table
 
 TIME_SHARE = 0.5
@@ -175,9 +175,7 @@ def _without(report: Report, path: Path, error: OSError) -> Report:
     """The report, one of whose files could not be written; the first of them is named."""
     if report.unwritten is not None:
         return report
-    remedy = REMEDIES.get(error.errno or 0, "look after the disk and its permissions")
-    words = f"{remedy}, or write elsewhere with -o; the report itself is whole"
-    return report._replace(unwritten=Unwritten(f"cannot write '{path}': {error.strerror}", words, report.values))
+    return report._replace(unwritten=unwritten(path, error, report.values, "the report itself is whole"))
 
 
 def make(

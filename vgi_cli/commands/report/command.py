@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from vgi_cli.commands.report.gather import examine
 from vgi_cli.commands.report.request import ReportRequest
+from vgi_cli.errors import Unwritten
 from vgi_cli.machine.work import TimeLimit, limit_of
 from vgi_cli.reporting import Reporter
 from vgi_cli.reports.values import as_json
-from vgi_cli.runs.files import json_bytes, write_atomic
+from vgi_cli.runs.files import json_bytes, unwritten, write_atomic
 from vgi_cli.runs.folder import RunFolder
 
 PAGE_SHARE, PAGE_SECONDS, MOST_FOR_PAGES = 0.1, 3.0, 0.5
@@ -20,18 +21,20 @@ and the largest share."""
 
 
 class ReportFile(NamedTuple):
-    """The numbers, and where the page is; None: none was asked for."""
+    """The numbers, and where the page is; None: none was asked for, or it could not be written, and `unwritten` is to
+    be raised when the numbers are shown."""
 
     values: dict[str, Any]
     path: Path | None
+    unwritten: Unwritten | None = None
 
     def json_text(self) -> str:
         """One JSON object."""
         return json_bytes(self.values).decode()
 
     def text(self) -> str:
-        """The path of the page."""
-        return f"{self.path}\n"
+        """The path of the page; the numbers where it could not be written."""
+        return self.json_text() if self.unwritten is not None else f"{self.path}\n"
 
 
 def _without_the_page(limit: TimeLimit, pages: int) -> TimeLimit:
@@ -43,8 +46,8 @@ def _without_the_page(limit: TimeLimit, pages: int) -> TimeLimit:
 
 
 def report(request: ReportRequest, runs: Sequence[RunFolder], reporter: Reporter) -> ReportFile:
-    """Look at some runs, and write the page where one is asked for. Raises UsageError, InputError or RunError before
-    anything is written."""
+    """Look at some runs, and write the page where one is asked for: the numbers are there where the disk does not take
+    it. Raises UsageError, InputError or RunError before anything is written."""
     tables = request.tables or [None] * len(runs)
     looking = _without_the_page(limit_of(request.settings, request.started), len(runs) if request.draw else 0)
     found = []
@@ -61,6 +64,9 @@ def report(request: ReportRequest, runs: Sequence[RunFolder], reporter: Reporter
     if request.draw:
         from vgi_cli.reports.page import page  # needs the extra `report`
 
-        path = request.place()
-        write_atomic(path, page(found).encode())
+        path, data = request.place(), page(found).encode()
+        try:
+            write_atomic(path, data)
+        except OSError as error:
+            return ReportFile(values, None, unwritten(path, error, values, "the numbers of the report are whole"))
     return ReportFile(values, path)
