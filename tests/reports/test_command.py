@@ -304,8 +304,39 @@ def test_pages_are_numbered_and_replaced_only_by_force(vgi: Vgi, runs: Path) -> 
     assert vgi("impute", "--checkpoint", "mix", "--m", "1", "-q").code == 0  # the run is as good as before
 
 
+@draws
+@pytest.mark.parametrize("linked", [True, False])  # a file system without hard links
+@pytest.mark.parametrize(("asked", "first"), [((), "mix/report"), (("-o", "own.html"), "own")])
+def test_two_reports_at_once_write_two_pages(
+    vgi: Vgi, runs: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...], first: str, linked: bool
+) -> None:
+    shutil.copytree(runs / "mix", "mix")
+    real, others = files.write_synced, ["the other's", "the third's"]
+
+    def late(path: Path, data: bytes) -> None:
+        """Another report is written between the look for a name and the page."""
+        real(path, data)
+        if path.suffix == ".tmp" and others:
+            path.with_name(path.name[1:].rpartition(".html")[0] + ".html").write_text(others.pop(0))
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(files, "write_synced", late)
+    if not linked:
+        monkeypatch.setattr(os, "link", refused)
+    done = vgi("report", "mix", *asked, "-q")
+    assert (done.code, done.out) == (0, f"{first}-3.html\n")
+    assert Path(f"{first}.html").read_text() == "the other's"
+    assert Path(f"{first}-2.html").read_text() == "the third's"
+    assert "</html>" in Path(f"{first}-3.html").read_text(encoding="utf-8")
+    said = "warning: another command has made 'own.html' meanwhile: this page is 'own-3.html'\n"
+    assert done.err == (said if asked else "")
+    assert not [*Path().glob(".*.tmp"), *Path("mix").glob(".*.tmp")]
+
+
 def on_a_full_disk(path: Path, data: bytes) -> None:
-    if path.name.startswith(".page.html"):
+    if path.name.startswith((".page.html", ".report-2.html")):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     path.write_bytes(data)
 
@@ -324,6 +355,10 @@ def test_a_disk_that_is_full_loses_the_page_and_not_the_numbers(
     found = checked("report", done.out)
     assert found["runs"][0]["columns"] == whole["runs"][0]["columns"]
     assert sorted(Path().rglob("*")) == before
+    shutil.copytree(runs / "mix", "mix")
+    Path("mix/report.html").touch()
+    done = vgi("report", "mix", "-q")
+    assert (done.code, done.error) == (1, "cannot write 'mix/report-2.html': No space left on device")
     with pytest.raises(Unwritten, match=r"cannot write 'page\.html'") as caught:
         vgi_cli.report(runs / "mix", out="page.html")
     assert caught.value.report == found

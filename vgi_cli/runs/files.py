@@ -81,6 +81,25 @@ def write_atomic(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def write_new(path: Path, data: bytes) -> None:
+    """Create a file (of a link to nothing the file that it leads to): whoever opens `path` sees all of it.
+    FileExistsError where there is one by now, which stays."""
+    path = Path(os.path.realpath(path))
+    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write_synced(aside, data)
+        try:
+            os.link(aside, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
 def unwritten(path: Path, error: OSError, report: dict[str, Any], kept: str) -> Unwritten:
     """What is to be raised once a report is shown, one of whose files could not be written; `kept`: what is not lost,
     in words."""

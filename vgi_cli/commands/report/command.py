@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from vgi_cli.errors import Unwritten
 from vgi_cli.machine.work import TimeLimit, limit_of
 from vgi_cli.reporting import Reporter
 from vgi_cli.reports.values import as_json
-from vgi_cli.runs.files import json_bytes, unwritten, write_atomic
+from vgi_cli.runs.files import json_bytes, unwritten, write_atomic, write_new
 from vgi_cli.runs.folder import RunFolder
 
 PAGE_SHARE, PAGE_SECONDS, MOST_FOR_PAGES = 0.1, 3.0, 0.5
@@ -45,6 +46,20 @@ def _without_the_page(limit: TimeLimit, pages: int) -> TimeLimit:
     return limit.part(1 - min(max(PAGE_SHARE * left, PAGE_SECONDS * pages), MOST_FOR_PAGES * left) / left)
 
 
+def _written(request: ReportRequest, data: bytes) -> Path:
+    """Write the page to the first place that is free, also where another command takes one at the same moment; with
+    `force` to the first of all."""
+    for path in request.places():
+        if request.force:
+            write_atomic(path, data)
+            return path
+        if not path.exists():
+            with contextlib.suppress(FileExistsError):
+                write_new(path, data)
+                return path
+    raise AssertionError("numbers do not end")
+
+
 def report(request: ReportRequest, runs: Sequence[RunFolder], reporter: Reporter) -> ReportFile:
     """Look at some runs, and write the page where one is asked for: the numbers are there where the disk does not take
     it. Raises UsageError, InputError or RunError before anything is written."""
@@ -64,9 +79,12 @@ def report(request: ReportRequest, runs: Sequence[RunFolder], reporter: Reporter
     if request.draw:
         from vgi_cli.reports.page import page  # needs the extra `report`
 
-        path, data = request.place(), page(found).encode()
+        data = page(found).encode()
         try:
-            write_atomic(path, data)
+            path = _written(request, data)
         except OSError as error:
+            path = next(place for place in request.places() if request.force or not place.exists())
             return ReportFile(values, None, unwritten(path, error, values, "the numbers of the report are whole"))
+        if request.folder not in (None, path):
+            reporter.warn(f"another command has made '{request.folder}' meanwhile: this page is '{path}'")
     return ReportFile(values, path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -68,15 +68,11 @@ class ReportRequest(Request):
         if self.folder is not None:
             refuse_page(self.folder, "--out", self.force)
         else:
-            require_writable(self.place(), "-o FILE.html writes elsewhere, --json writes no page")
+            require_writable(next(self.places()), "-o FILE.html writes elsewhere, --json writes no page")
 
-    def place(self) -> Path:
-        """Where the page goes: to `out`, else to the folder of the first run: report.html, report-2.html, … (with
-        `force` to the first of them)."""
-        if self.folder is not None:
-            return self.folder
-        own = Path(self.run[0]) / f"{NAME}.html"
-        if self.force:
-            return own
-        further = (own.with_name(f"{NAME}-{number}.html") for number in itertools.count(2))
-        return next(path for path in itertools.chain([own], further) if not path.exists())
+    def places(self) -> Iterator[Path]:
+        """Where the page goes: `out`, else report.html in the folder of the first run; where that is taken, to
+        report-2.html, report-3.html, … beside it, without end (with `force` to the first of them)."""
+        own = self.folder or Path(self.run[0]) / f"{NAME}.html"
+        yield own
+        yield from (own.with_name(f"{own.stem}-{number}{own.suffix}") for number in itertools.count(2))
