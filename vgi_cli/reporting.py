@@ -34,6 +34,7 @@ SCORING = "filling hidden cells to compare"
 COMPARING = "comparing the conditionals"
 TRACING = "running chains to look at"
 OBJECTIVE = "tuning the conditionals"
+KINDS = "looking for wrong kinds of columns"
 
 
 GPU_EVERY = 1.0

@@ -11,6 +11,7 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import vgi_cli
@@ -191,6 +192,23 @@ def test_what_a_time_limit_leaves_out_is_named(runs: Path, seconds: int) -> None
         for each in (*other["columns"], *run["columns"]):
             each.pop("pooled")  # sums of the same numbers, which may be rounded in another order
         assert other == run
+
+
+def test_columns_whose_kind_there_was_no_time_to_judge_are_named(vgi: Vgi) -> None:
+    draw = np.random.default_rng(0)
+    code = draw.integers(1, 9, 200)
+    effect = draw.permutation(9)[code] + 0.1 * draw.normal(size=200)
+    Path("t.csv").write_text("code,effect\n" + "".join(f"{a},{b:.3f}\n" for a, b in zip(code, effect, strict=True)))
+    fit = ("--column", "code=integer", "--model", "fa", "--set", "bootstrap=none")
+    assert vgi("fit", "t.csv", *fit, "--out", "coded", "-q").code == 0
+    request = ReportRequest(settings={}, run=["coded"], json=True)
+    left_out = []
+    for seconds in (1, 100_000):
+        limit = TimeLimit(seconds, 0.0, Ticks())
+        (run,) = as_json([examine(RunFolder.open(Path("coded")), None, request, limit, Silent())])["runs"]
+        left_out.append("looking for wrong kinds of columns" in run["time_limit"]["ended_early"])
+        assert ("as labels its values explain 'effect'" in str(run["columns"][0].get("suspicion"))) != left_out[-1]
+    assert left_out == [True, False]
 
 
 @draws

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.methods.plmcmc import MOST_STRAIN
-from vgi_cli.reports.kinds import suspicion
+from vgi_cli.reports.kinds import CELLS_A_CODE, CHANCE, CODE_GAIN, MOST_CODES, _explained_as_labels
+from vgi_cli.reports.kinds import suspicions as all_suspicions
 from vgi_cli.reports.values import (
     AtShift,
     Calibration,
@@ -259,7 +261,9 @@ def columns_of(table: dict[str, list[Any]], **kinds: str) -> tuple[tuple[Modelle
 
 def suspicions(table: dict[str, list[Any]], **kinds: str) -> dict[str, str | None]:
     columns, codes, numeric = columns_of(table, **kinds)
-    return {column.name: suspicion(j, columns, codes, numeric, codes[:, j]) for j, column in enumerate(columns)}
+    found, whole = all_suspicions(columns, codes, numeric, codes.T)
+    assert whole
+    return {column.name: why for column, why in zip(columns, found, strict=True)}
 
 
 def test_kinds_that_are_wrong_and_kinds_that_are_not() -> None:
@@ -312,6 +316,95 @@ def test_in_few_rows_of_many_columns_chance_makes_no_codes() -> None:
     table: dict[str, list[Any]] = {f"y{i}": draw.normal(size=60).tolist() for i in range(300)}
     table["few"] = draw.integers(1, 11, 60).tolist()
     assert suspicions(table, few="integer")["few"] is None
+
+
+def plainly(place: int, codes: np.ndarray) -> int | None:
+    """What `_explained_as_labels` finds, by one regression after the other on the cells themselves."""
+    own = codes[:, place]
+    best, found = CODE_GAIN, None
+    if not 4 <= len(np.unique(own[np.isfinite(own)])) <= MOST_CODES:
+        return None
+    for other in sorted({*range(codes.shape[1])} - {place}):
+        both = np.isfinite(own) & np.isfinite(codes[:, other])
+        x, y = own[both], codes[both, other]
+        _, at, counts = np.unique(x, return_inverse=True, return_counts=True)
+        x, y = x[counts[at] >= CELLS_A_CODE], y[counts[at] >= CELLS_A_CODE]
+        labels, at = np.unique(x, return_inverse=True)
+        if len(labels) < 4 or np.ptp(y) == 0:
+            continue
+        groups = [y[at == label] for label in range(len(labels))]
+        means = np.array([group.mean() for group in groups])
+        next_to = [groups[max(i - 1, 0) : i] + groups[i + 1 : i + 2] for i in range(len(labels))]
+        beside = np.array([np.concatenate(some).mean() for some in next_to])
+        cubic = np.polynomial.Polynomial.fit(x, y, 3, full=True)[0](x)  # full: it does not warn
+
+        def explained(y: np.ndarray, fitted: np.ndarray, parameters: int) -> float:
+            return float(1 - np.square(y - fitted).sum() / max(len(y) - parameters, 1) / y.var(ddof=1))
+
+        as_quantity = max(explained(y, cubic, 4), explained(y, beside[at], 1), 0.0)
+        L = len(labels)
+        chance = CHANCE * math.sqrt(2 * (L - 1)) / max(len(x) - L, 1)
+        gain = explained(y, means[at], L) - as_quantity - chance
+        if gain > best:
+            best, found = gain, other
+    return found
+
+
+def any_column(draw: np.random.Generator, code: np.ndarray, effect: np.ndarray) -> np.ndarray:
+    """A column of one of many kinds, some of which a code explains, perhaps with holes."""
+    n = len(code)
+    far = effect[code] * 1e-9 + 1e-10 * draw.normal(size=n)  # all but one cell vary next to nothing beside it
+    far[draw.integers(n)] = 1e9
+    almost = np.full(n, 2.5)
+    almost[: draw.integers(3)] = 7
+    column = (
+        draw.integers(0, draw.integers(3, 40), n),
+        code,
+        effect[code] + draw.normal(size=n) * draw.uniform(0.1, 2),
+        np.sqrt(code) + 0.3 * draw.normal(size=n),
+        draw.poisson(draw.uniform(1, 8), n),
+        draw.choice([0, 1, 2, 3, 10**9], n, p=[0.3, 0.3, 0.2, 0.19, 0.01]),
+        np.array([1, 2, 4, 8, 16, 32, 64, 1000, 10**6])[draw.integers(0, 9, n)],
+        almost,
+        far,
+    )[draw.integers(9)].astype(float)
+    if draw.random() < 0.5:
+        column[draw.random(n) < draw.uniform(0, 0.7)] = np.nan
+    return column
+
+
+@pytest.mark.parametrize("together", [None, 700])
+def test_codes_are_found_by_sums_over_groups_as_by_single_regressions(
+    monkeypatch: pytest.MonkeyPatch, together: int | None
+) -> None:
+    if together is not None:  # columns are looked at in parts
+        monkeypatch.setattr("vgi_cli.reports.kinds.TOGETHER", together)
+    codes = 0
+    for seed in range(80):
+        draw = np.random.default_rng(seed)
+        n, P = int(draw.choice([30, 60, 200])), int(draw.integers(3, 12))
+        code, effect = draw.integers(0, draw.integers(4, 20), n), draw.normal(size=20) * draw.uniform(0, 9)
+        table = np.stack([any_column(draw, code, effect) for _ in range(P)], 1)
+        expected = {place: found for place in range(P) if (found := plainly(place, table)) is not None}
+        assert _explained_as_labels(range(P), table, np.ones(P, bool), lambda share: True) == (expected, True)
+        codes += len(expected)
+    assert codes > 10
+
+
+def test_codes_are_looked_for_as_long_as_there_is_time() -> None:
+    draw = np.random.default_rng(0)
+    code = draw.integers(0, 12, 300)
+    table = {f"code{i}": draw.permutation(12)[code].tolist() for i in range(4)}
+    columns, codes, numeric = columns_of(table, **dict.fromkeys(table, "integer"))
+    shares: list[float] = []
+
+    def go_on(share: float) -> bool:
+        shares.append(share)
+        return share < 0.5
+
+    found, whole = all_suspicions(columns, codes, numeric, codes.T, go_on)
+    assert shares == [0, 0.25, 0.5] and not whole
+    assert ["as labels" in str(why) for why in found] == [True, True, False, False]
 
 
 TIP = Tipping(

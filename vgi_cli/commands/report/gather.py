@@ -37,7 +37,7 @@ from vgi_cli.machine.work import OutOfTime, Stop, TimeLimit, Work, giving_up
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.pooling.rubin import combine
 from vgi_cli.registry import names as registry
-from vgi_cli.reporting import DRAWING, LIKELIHOOD, READING, SCORING, TRACING, Reporter, Silent, Stage
+from vgi_cli.reporting import DRAWING, KINDS, LIKELIHOOD, READING, SCORING, TRACING, Reporter, Silent, Stage
 from vgi_cli.reports import cells, kinds, training
 from vgi_cli.reports import rows as unlikely
 from vgi_cli.reports.missingness import matrix
@@ -90,7 +90,7 @@ def examine(
 ) -> Reported:
     """The report on a run. `table`: what it was fitted on, where that is in memory. What `limit` leaves no time for is
     left out, and named."""
-    reporter.plan([READING, DRAWING, SCORING, TRACING, LIKELIHOOD])
+    reporter.plan([READING, DRAWING, KINDS, SCORING, TRACING, LIKELIHOOD])
     fitted = load(run, reporter)
     run = fitted.run if isinstance(fitted.run, RunFolder) else run  # of a fit that goes on, the latest checkpoint
     tips = read_tipping(request.tipping, fitted.schema)
@@ -232,11 +232,12 @@ def _with_draws(
     draws, drawn = filling.drawn(some)
     sampling.keep_off_codes(draws, table, drawn.numpy())
     diagnostics = filling.sampling.finish()
+    suspicions = filling.suspicions(some)
     hidden = filling.hidden()
     chains = filling.traced(diagnostics)
     likelihood = filling.likelihood()
     unseen = kept_apart(fitted.run.holdout())
-    columns, pictures = _columns(looked, (some, drawn), draws, chains, hidden, unseen)
+    columns, pictures = _columns(looked, (some, drawn), draws, chains, (hidden, unseen), suspicions)
     tips = _tips(looked, drawn, draws, seed) if len(drawn) else []
     sampler = filling.sampling.sampler
     told = _chains(sampler, diagnostics, chains)
@@ -298,6 +299,21 @@ class _Filling:
         end = self.limit.until(SHARE)
         with self.reporter.stage(DRAWING, "rows", end) as stage:
             return _drawn(self.looked, self.sampling, some, _Until(self.limit, end, self.seed), stage)
+
+    def suspicions(self, some: Tensor) -> list[str | None]:
+        """Of each column why its kind may be wrong, by the numbers of some rows, as far as there was time."""
+        end, looked = self.limit.until(SHARE), self.looked
+        observed = (codes[~missing] for codes, missing in zip(looked.codes.T, looked.missing.T, strict=True))
+
+        def go_on(share: float) -> bool:
+            stage(share)
+            return not self.limit.passed(end)
+
+        with self.reporter.stage(KINDS, until=end) as stage:
+            found = kinds.suspicions(looked.columns, looked.codes[some.numpy()], looked.numeric, observed, go_on)
+        if not found.whole:
+            self.limit.cut.append(KINDS)
+        return found.found
 
     def hidden(self) -> HiddenCells:
         """Observed cells, hidden and filled; nothing where there was no time."""
@@ -431,11 +447,11 @@ def _columns(
     rows: tuple[Tensor, Tensor],
     draws: Floats,
     chains: Traced | None,
-    hidden: HiddenCells,
-    unseen: HiddenCells,
+    hidden: tuple[HiddenCells, HiddenCells],
+    suspicions: Sequence[str | None],
 ) -> tuple[list[ColumnNumbers], dict[str, ColumnPicture]]:
     """Numbers and pictures of each column; rows: those that were to be filled, and those [n] that were; draws [m, n,
-    columns]."""
+    columns]; hidden: observed cells, and those that the fit has not seen."""
     codes, missing, numeric = looked.codes, looked.missing, looked.numeric
     sampled, drawn = (some.numpy() for some in rows)
     names = [column.name for column in looked.columns]
@@ -454,11 +470,11 @@ def _columns(
                 **cells.compare(column, observed, fills)._asdict(),
                 extrapolated=None if out is None else out.share,
                 extrapolated_by=None if out is None else out.by,
-                suspicion=kinds.suspicion(j, looked.columns, codes[sampled], numeric, observed),
+                suspicion=suspicions[j],
                 pooled=_pooled(column, np.where(missing[drawn, j], draws[:, :, j], codes[drawn, j])),
                 mixing=None if chains is None else _mixing(chains, column.name),
-                hidden=hidden.columns.get(column.name),
-                unseen=unseen.columns.get(column.name),
+                hidden=hidden[0].columns.get(column.name),
+                unseen=hidden[1].columns.get(column.name),
             )
         )
         if len(observed):
