@@ -28,12 +28,14 @@ from vgi_cli.completers.base import never
 from vgi_cli.data import make_table
 from vgi_cli.errors import Interrupted, UsageError
 from vgi_cli.evaluation.likelihood.ladder import Budget
+from vgi_cli.fast import numba_version
 from vgi_cli.fitting import pace, plateau
 from vgi_cli.fitting import refits as bootstrap
 from vgi_cli.fitting.driver import Drive, Validator
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.layout import Layout
 from vgi_cli.machine.work import OutOfTime, TimeLimit, TimeUp, Work, giving_up
+from vgi_cli.maths import compiled
 from vgi_cli.methods.base import Events, State, StepEnd
 from vgi_cli.methods.em.bootstrap import Refit, refits
 from vgi_cli.methods.em.em import EmConfig
@@ -227,6 +229,27 @@ def test_a_fit_ends_its_schedule_within_the_limit(monkeypatch: pytest.MonkeyPatc
     ticking(monkeypatch, 0.05)
     more = vgi_cli.fit(frame(), out=run.path, resume=True, time_limit=16)
     assert more.manifest["epochs"] > run.manifest["epochs"] and more.manifest["epochs_planned"] == planned
+
+
+@pytest.mark.skipif(numba_version() is None, reason="compiled loops are turned off, or not installed")
+def test_no_loop_is_compiled_for_a_fit_whose_time_is_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each of them takes seconds, and a fit of a flow wants five, all before its first step is done."""
+    clock, begun = ticking(monkeypatch), list[str]()
+    from vgi_cli.maths import net_kernels  # imports numba
+
+    real = net_kernels.compiled_loop
+
+    def slow(name: str) -> Any:
+        begun.append(name)
+        clock.now += 100
+        return real(name)
+
+    monkeypatch.setattr(net_kernels, "compiled_loop", slow)
+    compiled.kernel.cache_clear()
+    with pytest.raises(TimeUp, match="the time limit of 50 s was over before training could begin; nothing was kept"):
+        vgi_cli.fit(frame(), model="flow-ar", method="vgi", out=tmp_path / "run", time_limit=50)
+    assert len(begun) == 1 and not (tmp_path / "run").exists()
+    assert compiled.kernel(begun[0]) is not None and compiled.kernel("splines") is not None  # as before
 
 
 # --- training ---

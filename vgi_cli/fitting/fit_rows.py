@@ -42,6 +42,7 @@ from vgi_cli.fitting.rows import Rows, held_out, training_rows
 from vgi_cli.layout import Layout
 from vgi_cli.machine.device import resolve_device
 from vgi_cli.machine.work import TimeLimit, TimeUp, Work
+from vgi_cli.maths.compiled import asking
 from vgi_cli.methods.base import Parts
 from vgi_cli.ranks import Ranks
 from vgi_cli.registry import names as registry
@@ -125,7 +126,8 @@ def fit_rows(
     if rows.source is not None:
         averaging.recoders(rows.source.schema, schemas)  # refuses at once what cannot be
     recipe = _with_epochs(recipe, train.table, said, reporter)
-    recipe, planned, refits = pace.allowance(recipe, train, device, work.limit, said)
+    with asking(lambda: require_time(work.limit, "before training could begin")):
+        recipe, planned, refits = pace.allowance(recipe, train, device, work.limit, said)
     recipe = _agreed(recipe, work.ranks)
     league = None if won is None else won.league
     job, state = start(Job(recipe, train, held, device, work, planned, league, schemas, chains, refits))

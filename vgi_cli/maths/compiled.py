@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import functools
 import mmap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -44,6 +47,21 @@ Loop: TypeAlias = Literal[
 ]
 
 
+_ask: ContextVar[Callable[[], None] | None] = ContextVar("_ask", default=None)
+"""What `asking` was given."""
+
+
+@contextmanager
+def asking(ask: Callable[[], None]) -> Iterator[None]:
+    """Call `ask` in this context before each loop is compiled, which takes seconds, or loaded; what it raises ends the
+    work that wanted the loop."""
+    token = _ask.set(ask)
+    try:
+        yield
+    finally:
+        _ask.reset(token)
+
+
 @functools.cache
 def kernel(name: Loop) -> Any:
     """The loop of that name in `kernels.py`, `net_kernels.py`, `row_kernels.py` or `step_kernels.py`, compiled; None
@@ -51,6 +69,8 @@ def kernel(name: Loop) -> Any:
     too new for it; MemoryError where little is left."""
     if numba_version() is None:
         return None
+    if (ask := _ask.get()) is not None:
+        ask()
     try:
         mmap.mmap(-1, ROOM).close()
     except OSError as error:
