@@ -82,6 +82,37 @@ def test_shares_of_levels() -> None:
     assert shares(np.zeros((2, 0)), 2).tolist() == [0, 0]
 
 
+def plainly(codes: np.ndarray, missing: np.ndarray, numeric: np.ndarray) -> list[tuple[float, str | None] | None]:
+    """What `extrapolated` says, by one pair of columns after the other."""
+    found: list[tuple[float, str | None] | None] = []
+    for hole in missing.T:
+        shares = {}
+        for k in np.flatnonzero(numeric):
+            beside, inside = (codes[rows, k][np.isfinite(codes[rows, k])] for rows in (~hole, hole))
+            if min(len(beside), len(inside)) >= 20:
+                shares[f"x{k}"] = float(((inside < beside.min()) | (inside > beside.max())).mean())
+        by = max(shares, key=shares.__getitem__, default=None)
+        found.append(None if by is None else (shares[by], by if shares[by] > 0 else None))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_holes_beyond_what_was_observed_pair_by_pair(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    n, P = int(draw.choice([45, 150, 400])), 6
+    codes = draw.normal(size=(n, P)).round(int(draw.integers(3)))
+    missing = draw.random((n, P)) < draw.choice([0.1, 0.5, 0.9], P)
+    rows = np.arange(n)
+    missing[np.argsort(codes[:, 0]) >= n // 2, 1] = True  # whole ends of the first column
+    missing[rows >= n // 2, 2] = codes[rows >= n // 2, 0] > 0
+    codes[missing] = np.nan
+    numeric = np.array([True] * 5 + [draw.random() < 0.5])
+    found = extrapolated(codes, missing, [f"x{k}" for k in range(P)], numeric)
+    assert [None if one is None else (pytest.approx(one.share), one.by) for one in found] == plainly(
+        codes, missing, numeric
+    )
+
+
 def test_holes_beyond_what_was_observed_beside_the_column() -> None:
     n = 200
     x = np.arange(n, dtype=float)

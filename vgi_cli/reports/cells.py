@@ -12,7 +12,7 @@ import numpy as np
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
-from vgi_cli.columns.numerals import Bools, Floats, mean_ranks, plain
+from vgi_cli.columns.numerals import Bools, Floats, Ints, mean_ranks, plain
 from vgi_cli.reports.values import ColumnPicture, Pair, Ticks, Together
 
 GRID = 96
@@ -22,6 +22,8 @@ FEW = 8
 """Fills of a draw up to which they are drawn one by one."""
 FEWEST_BESIDE = 20
 """Rows with both columns, and rows with a hole, from which on their ranges are compared."""
+LIKELY = 32
+"""Rows at an end of a column among which one has no hole in another column, mostly."""
 POINTS = 250
 """Points of each sort in a plot of pairs."""
 
@@ -81,15 +83,21 @@ def extrapolated(codes: Floats, missing: Bools, names: Sequence[str], numeric: B
     found: list[Beyond | None] = []
     places = np.flatnonzero(numeric)
     others = codes[:, places]
+    known = np.isfinite(others).astype(float)
+    observed = known.sum(0)
+    holes_of = (
+        missing.T.astype(float) @ known
+    )  # [columns, others] rows with a hole in the one and a number in the other
+    orders = [np.argsort(sign * others, 0, kind="stable") for sign in (1, -1)]  # NaN last
     for j in range(len(names)):
         hole = missing[:, j]
         if hole.sum() < FEWEST_BESIDE or (~hole).sum() < FEWEST_BESIDE or len(places) == 0:
             found.append(None)
             continue
-        beside, inside = others[~hole], others[hole]
-        counts, holes = np.isfinite(beside).sum(0), np.isfinite(inside).sum(0)
-        low = np.where(np.isfinite(beside), beside, np.inf).min(0)
-        high = np.where(np.isfinite(beside), beside, -np.inf).max(0)
+        holes = holes_of[j]
+        counts = observed - holes
+        low, high = (_first(others, order, ~hole) for order in orders)
+        inside = others[hole]
         with np.errstate(invalid="ignore"):
             out = ((inside < low) | (inside > high)).sum(0)
         usable = (counts >= FEWEST_BESIDE) & (holes >= FEWEST_BESIDE) & (places != j)
@@ -99,6 +107,19 @@ def extrapolated(codes: Floats, missing: Bools, names: Sequence[str], numeric: B
             found.append(None)
         else:
             found.append(Beyond(float(share[best]), names[places[best]] if share[best] > 0 else None))
+    return found
+
+
+def _first(others: Floats, order: Ints, which: Bools) -> Floats:
+    """[P] of each of some columns [n, P] its value in the first row that is one of `which` [n], by an order [n, P] of
+    its own; NaN where there is none."""
+    found = np.full(others.shape[1], np.nan)
+    left = np.arange(others.shape[1])
+    for rows in (order[:LIKELY], order):
+        among = which[rows[:, left]]
+        there = among.any(0)
+        found[left[there]] = others[rows[among.argmax(0)[there], left[there]], left[there]]
+        left = left[~there]
     return found
 
 
