@@ -23,6 +23,10 @@ FACTORS, MANY_NUMBERS = 3, 12
 """Factors of each component of a mixture where it has so many columns of numbers, else 1."""
 
 
+SHIFTED = "mixture shifted by the levels"
+ONE_SHIFTED = {"covariance": "full", "dependence": "linear"}
+
+
 class Candidate(NamedTuple):
     """What may win: a recipe that names a model, its size and a transform, and the rows as that encodes them."""
 
@@ -56,13 +60,8 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
             for words, dependence in (("", "none"), (" shifted by the levels", "linear"))
             for model, title, more in shapes
         ]
-    unsaid = recipe.score == "cells" and recipe.value("model.dependence") is None and not full_only
-    if unsaid and layout.discrete and 0 < numbers <= FULL_UP_TO:  # the general location model: Olkin and Tate 1961
-        one = {"covariance": "full", "components": 1, "dependence": "linear"}
-        by = column_of_slopes(rows)
-        if by is not None:
-            one |= {"components": layout.level_counts[layout.slices[layout.columns.index(by)].start], "by": by}
-        shapes.append(("mixture", "mixture shifted by the levels", one))
+    if _may_shift(recipe, rows):  # the general location model: Olkin and Tate 1961
+        shapes.append(("mixture", SHIFTED, {**ONE_SHIFTED, "components": 1}))
     return [
         (
             f"{title}, {TRANSFORMS.get(transform, UNSCALED)}" if numbers else f"{title} of categories",
@@ -71,6 +70,24 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
         for model, title, more in shapes
         for transform in transforms
     ]
+
+
+def by_level(recipe: Recipe, rows: Rows, transform: str) -> tuple[str, Recipe] | None:
+    """The candidate with slopes of each level, with words for it, where rows say that these differ."""
+    by = column_of_slopes(rows) if _may_shift(recipe, rows) else None
+    if by is None:
+        return None
+    own = recipe.with_model("mixture", **ONE_SHIFTED, by=by).with_table(transform=transform)
+    return f"{SHIFTED}, {TRANSFORMS.get(transform, UNSCALED)}", own.with_model(
+        **own.model_settings.settled(rows.table.layout).model_dump(mode="json")
+    )
+
+
+def _may_shift(recipe: Recipe, rows: Rows) -> bool:
+    """Whether one Gaussian that the levels shift is a candidate."""
+    layout = rows.table.layout
+    unsaid = recipe.score == "cells" and recipe.value("model.dependence") is None and recipe.uncertainty != "posterior"
+    return unsaid and bool(layout.discrete) and 0 < len(layout.continuous) <= FULL_UP_TO
 
 
 def compared(recipe: Recipe, name: str, said: Settings) -> tuple[str, Recipe]:

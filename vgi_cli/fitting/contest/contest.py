@@ -16,7 +16,8 @@ estimate, and costs hidden cells little.
 The first candidate has its size chosen as ever (`methods/em/sizing`). The other mixtures take its number of components;
 where one of them is best, it is scored once more with the size that is chosen for itself. The best so far is scored
 again with more components, if these describe held-out rows nearly as well: a likelihood says little of how many fill
-cells best. Rows, folds and work are counted, so that the same table and seed give the same winner on every machine;
+cells best. Where the slopes of numbers differ between the levels of a column, one candidate more has slopes of each
+(`slopes`), and others have to be better than it beyond noise. Rows, folds and work are counted, so that the same table and seed give the same winner on every machine;
 only a time limit ends a contest by the clock.
 
 Models that EM does not fit (`--compare flow`) come last: each is fitted to the folds by its own method, whole, and
@@ -41,7 +42,7 @@ from vgi_cli.fitting.averaging import other_transforms
 from vgi_cli.fitting.choosing import FEWEST_COMPARED
 from vgi_cli.fitting.contest import scoring
 from vgi_cli.fitting.contest.average import average, average_words
-from vgi_cli.fitting.contest.candidates import TRANSFORMS, Candidate, candidates, compared, held
+from vgi_cli.fitting.contest.candidates import TRANSFORMS, Candidate, by_level, candidates, compared
 from vgi_cli.fitting.contest.judges import Fit, FitFold, Judge, fit_as_ever
 from vgi_cli.fitting.contest.kept import KeptScores
 from vgi_cli.fitting.contest.league import League
@@ -210,13 +211,15 @@ class _Contest:
         self.refused: list[str] = []
 
     def enter_all(self, named: Sequence[tuple[str, Recipe]], others: Sequence[tuple[str, Recipe]]) -> None:
-        """Score all candidates: those `named` that EM fits, one or two more of the best of these, and the `others`."""
+        """Score all candidates: those `named` that EM fits, one or two more of the best of these, the one with slopes
+        of each level, and the `others`."""
         share = 1 / (1 + OTHERS * len(others))
-        own = share / (len(named) + 2)
+        own = share / (len(named) + 3)
         for place, (title, recipe) in enumerate(named):
             self.enter(title, recipe, place * own, own)
         self.enter_sized(len(named) * own, own)
         self.enter_larger((len(named) + 1) * own, own)
+        self.enter_by_level((len(named) + 2) * own, own)
         for place, (title, recipe) in enumerate(others):
             start = share + (1 - share) * place / len(others)
             self.enter_other(title, recipe, start, (1 - share) / len(others), len(others) - place)
@@ -317,7 +320,7 @@ class _Contest:
         """Where the best so far took its number of components from the first one: that candidate again, with its own
         number."""
         best = self.standings.best()
-        if best is self.standings.entries[0][0] or best.recipe.model.name != "mixture" or held(best.recipe):
+        if best is self.standings.entries[0][0] or best.recipe.model.name != "mixture":
             return
         title, named = best.title.rpartition(":")[0], best.recipe.with_model(components=None, factors=None)
         self.enter(title, named, start, share, sized=True)
@@ -333,6 +336,13 @@ class _Contest:
         largest = max(cast(MixtureConfig, one.config).components or 1 for one in tried if one.score >= enough)
         if largest > cast(int, best.recipe.model.settings["components"]):
             self.enter(title, best.recipe.with_model(components=largest), start, share, sized=True)
+
+    def enter_by_level(self, start: float, share: float) -> None:
+        """The one with slopes of each level, under the transform of the best so far, where these differ."""
+        transform = str(self.standings.best().recipe.table.transform)
+        found = by_level(self._recipe, self._rows, transform)
+        if found is not None:
+            self.enter(*found, start, share)
 
     def schema(self, recipe: Recipe) -> Schema:
         """The columns as a recipe that was tried encodes them."""
