@@ -17,8 +17,8 @@ The first candidate has its size chosen as ever (`methods/em/sizing`). The other
 where one of them is best, it is scored once more with the size that is chosen for itself. The best so far is scored
 again with more components, if these describe held-out rows nearly as well: a likelihood says little of how many fill
 cells best. Where the slopes of numbers differ between the levels of a column, one candidate more has slopes of each
-(`slopes`), and others have to be better than it beyond noise. Rows, folds and work are counted, so that the same table and seed give the same winner on every machine;
-only a time limit ends a contest by the clock.
+(`slopes`), and others have to be better than it beyond noise. Rows, folds and work are counted, so that the same table
+and seed give the same winner on every machine; only a time limit ends a contest by the clock.
 
 Models that EM does not fit (`--compare flow`) come last: each is fitted to the folds by its own method, whole, and
 draws as `vgi impute` draws from it. By hidden cells it also has to beat the average of the others, for that is what
