@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal, final
 
 import numpy as np
-from pydantic import NonNegativeFloat
+from pydantic import NonNegativeFloat, PositiveInt
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
@@ -37,6 +37,9 @@ class Relation:
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
     slack     how much farther it may be from that, since the others are rounded too; of rounded sums alone
+    shift     what is added to that before it is rounded: half a digit less rounds down; of rounded ones alone
+    significant  digits to which the first column is rounded, where its cells have no more than so many and larger ones
+              have fewer decimals for that; of rounded ones alone
     apart     where that is no rounding, but two columns differ by a few values alone: those that were seen, evenly
               spread, ascending
     codes     of what goes with levels, alone or in groups, the code by level; None where no row has both. Of bands the
@@ -55,6 +58,8 @@ class Relation:
     constant: float = 0.0
     rounded: bool = False
     slack: NonNegativeFloat = 0.0
+    shift: float = 0.0
+    significant: PositiveInt | None = None
     apart: tuple[float, ...] = ()
     codes: tuple[float | None, ...] = ()
     cuts: tuple[float, ...] = ()
@@ -84,6 +89,7 @@ class Relation:
             sound = len(self.names) == len(self.weights) >= 2 and self.weights[0] == 1 and not self.codes
             sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
             sound = sound and (not self.slack or (self.rounded and self.how == "sum"))
+            sound = sound and (self.rounded or (not self.shift and self.significant is None))
             ordered = list(self.apart) == sorted(self.apart) and self.weights == (1.0, -1.0)
             sound = sound and (not self.apart or (self.slack > 0 and ordered))
         if not sound or (self.part is None) != (self.how != "part") or len(set(self.names)) != len(self.names):
@@ -121,14 +127,21 @@ class Relation:
         rest = [i for i in range(1, len(weights)) if i != place]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if self.how == "sum":
-                left = self.constant - values[..., rest] @ weights[rest]
+                left = self.constant + self.shift - values[..., rest] @ weights[rest]
                 return np.asarray(left if place == 0 else (left - first) / weights[place])
             left = self.constant * np.prod(values[..., rest] ** -weights[rest], -1)
             if place == 0:
-                return np.asarray(left)
-            root = (left / first) ** (1 / weights[place])
+                return np.asarray(left + self.shift)
+            root = (left / (first - self.shift)) ** (1 / weights[place])
             below = (values[..., place] < 0) & (weights[place] % 2 == 0)
             return np.asarray(np.where(below, -root, root))
+
+    def open_by(self, first: Floats, half: float) -> Floats:
+        """[..] how far cells of the first column [..], whose last digit counts twice `half` (0: they have none), may be
+        from what the others say, beyond the rounding of arithmetic."""
+        if not self.rounded:
+            return np.zeros(first.shape)
+        return halves_at(first, half, self.significant) + self.slack
 
     def size(self, values: Floats) -> Floats:
         """[..] how large the terms are from which `solved` computes the first column: rounding errors are a share of
@@ -151,7 +164,7 @@ class Relation:
             how = "is" if len(set(used)) == len(used) else "follows from"
             return f"'{first}' {how} the {WORDS[self.part]} of '{others[0]}'"
         if self.how == "product":
-            return f"'{first}' = {self._product}" + ", rounded" * self.rounded
+            return f"'{first}' = {self._product}{self._rounding}"
         if self.apart and not counted:
             return f"'{first}' is as far from '{others[0]}' as was seen"
         if self.apart:
@@ -159,8 +172,16 @@ class Relation:
             return f"'{first}' - '{others[0]}' is from {least} to {most}"
         if not counted:
             return f"'{first}' follows from {named('column', others)}"
-        how = ", as all are rounded" if self.slack else ", rounded" * self.rounded
-        return f"'{first}' = {self._sum}{how}"
+        return f"'{first}' = {self._sum}{self._rounding}"
+
+    @property
+    def _rounding(self) -> str:
+        """`, rounded down`."""
+        if self.slack:
+            return ", as all are rounded"
+        side = " down" if self.shift < 0 else " up" if self.shift > 0 else ""
+        digits = "" if self.significant is None else f" to {self.significant} digits"
+        return f", rounded{side}{digits}" * self.rounded
 
     @property
     def _sum(self) -> str:
@@ -186,12 +207,26 @@ class Relation:
         return " × ".join([*factor, *above]) + "".join(f" / {one}" for one in below)
 
 
+def halves_at(values: Floats, half: float, significant: int | None) -> Floats:
+    """[..] half of what the last digit of values [..] counts, data units: `half` of a column whose cells have the same
+    decimals, more where large cells have fewer of them, since none has more than so many significant digits."""
+    if significant is None:
+        return np.full(values.shape, half)
+    size = np.abs(values)
+    usual = np.isfinite(size) & (size > 0)
+    places = np.floor(np.log10(np.where(usual, size, 1.0)))
+    with np.errstate(over="ignore"):
+        return np.where(usual, np.maximum(half, 0.5 * 10.0 ** (places + 1 - significant)), half)
+
+
 def _times(weight: float) -> str:
     """`1.8 `, `1/3 `, nothing of 1."""
     if weight == 1:
         return ""
     simple = Fraction(weight).limit_denominator(PARTS_OF_ONE)
-    return f"{simple if len(plain(weight)) > MOST_SHOWN and float(simple) == weight else plain(weight)} "
+    if len(plain(weight)) <= MOST_SHOWN or float(simple) == weight:
+        return f"{plain(weight) if len(plain(weight)) <= MOST_SHOWN else simple} "
+    return f"1/{plain(1 / weight)} " if len(plain(1 / weight)) <= MOST_SHOWN else f"{plain(weight)} "
 
 
 def _signed(value: float, text: str) -> str:

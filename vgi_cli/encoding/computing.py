@@ -10,12 +10,12 @@ import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
-from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.numerals import Bools, Floats, Ints, at_digits
 from vgi_cli.columns.relations import Relation
 from vgi_cli.encoding.dates import Wanted, moved
 from vgi_cli.encoding.redundant import as_number, half_digit
-from vgi_cli.encoding.relations import FLOAT, NEARLY, noise_of
 from vgi_cli.encoding.rounding_law import quantiles
+from vgi_cli.encoding.sums import FLOAT, NEARLY, noise_of
 
 WITHIN = 1e-6
 """Share of a column's resolution by which what is computed may be off a value of it."""
@@ -84,14 +84,17 @@ def solve(
     size = relation.size(values) / abs(relation.weights[place]) if relation.how == "sum" else np.abs(computed)
     noise = noise_of(10 * size, 2 * half_digit(column))
     if place == 0 or not relation.rounded:
-        half = cells.half if place == 0 else 0.0
+        half = relation.open_by(computed, cells.digit) if place == 0 else 0.0
         between = _Between(computed - half, computed + half, noise)
-        value, able = _within(column, computed, between, guessed=guessed)
+        digits = relation.significant if place == 0 else None
+        said = computed if digits is None else at_digits(computed, digits)
+        value, able = _within(column, said, between, guessed=guessed)
         if not (place == 0 and relation.slack):
             return value, able
         near, as_well = _within(column, _as_rounded(cells, 0, first, computed, chance), between, guessed=guessed)
         return np.where(as_well, near, value), able | as_well
-    around = [first + side * cells.half for side in (-1, 1)]
+    half = relation.open_by(first, cells.digit)
+    around = [first + side * half for side in (-1, 1)]
     if relation.how == "product":  # on its side of zero
         around = [np.where(np.sign(end) == -np.sign(first), 0.0, end) for end in around]
     ends = [relation.solved(values, place, end) for end in around]

@@ -252,7 +252,7 @@ def _kept(
         for one in relations:
             columns, places = [schema.encoded[at[name]] for name in one.names], np.array([at[n] for n in one.names])
             digit = half_digit(columns[0])
-            half = digit * one.rounded + one.slack
+            half = float(one.open_by(np.array(columns[0].deviation), digit))
             tried = np.zeros(len(missing), bool)
             own = functools.partial(uniform, one.names[0]) if uniform is not None and one.slack else None
             made.append(RelationCells(one, columns, places, half, digit, tried, own))

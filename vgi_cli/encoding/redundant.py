@@ -34,12 +34,17 @@ EXACT = 1e-9
 """A number is a sum of others where what is left of it is at most this share of its standard deviation."""
 NEAR = 0.02
 """Nearly a sum: what is left is at most this share (a total of rounded parts; R2 above 0.9996)."""
+SPANNED = 1e-5
+"""What of the logarithms of a product is left by rounding to six digits or more: as a column of its own it would be
+scaled up where weights of later ones are found."""
 WEIGHT = 1e-3
 """Coefficients of standardised columns below this are no part of a sum, at first sight; ..."""
 SLIGHT = 1e-6
 """... a fee may be a small part of a total, and be one."""
 CONSTANT = 1e-12
 """A deviation of this share of the largest value is rounding: the column does not vary."""
+FINEST = 1e-14
+"""Of its largest value, a last digit of a column counts more than this share, or is the rounding of arithmetic."""
 MOST = 1_000
 """Columns of numbers up to which sums are looked for, and columns of levels up to which pairs are compared."""
 FIRST_LOOK = 200
@@ -204,10 +209,13 @@ def as_number(column: ModelledColumn) -> Number | None:
 
 
 def half_digit(column: ModelledColumn) -> float:
-    """Half of what the last digit of a column of numbers counts, data units; 0 where it is not rounded."""
+    """Half of what the last digit of a column of numbers counts, data units; 0 where it is not rounded, or by no more
+    than arithmetic is off."""
     number = as_number(column)
     lattice = None if number is None else number.lattice
-    return 0.0 if lattice is None or lattice.stand_in else 0.5 * lattice.resolution
+    if number is None or lattice is None or lattice.stand_in:
+        return 0.0
+    return 0.5 * lattice.resolution if lattice.resolution > FINEST * max(-number.low, number.high) else 0.0
 
 
 def shift_between(first: ModelledColumn, other: ModelledColumn) -> float | None:
@@ -449,11 +457,12 @@ def _products(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> li
                 log = np.log(np.abs(codes[column.name]))
             if np.isfinite(log).any():
                 logs[column.name] = np.where(np.isfinite(log), log, np.nan)
-    return [one._replace(how="product") for one in _linear(dict.fromkeys(logs, 0.0), logs)]
+    return [one._replace(how="product") for one in _linear(dict.fromkeys(logs, 0.0), logs, SPANNED)]
 
 
-def _linear(digits: Mapping[str, float], codes: dict[str, Floats]) -> list[Redundant]:
-    """Those of some columns, with half of what their last digits count, that are linear functions of earlier ones."""
+def _linear(digits: Mapping[str, float], codes: dict[str, Floats], spanned: float = EXACT) -> list[Redundant]:
+    """Those of some columns, with half of what their last digits count, that are linear functions of earlier ones; one
+    of which these leave no more than the share `spanned` of its standard deviation says nothing of later ones."""
     if not 1 < len(digits) <= MOST:
         return []
     names, x = list(digits), np.stack([codes[name] for name in digits], 1)
@@ -472,7 +481,7 @@ def _linear(digits: Mapping[str, float], codes: dict[str, Floats]) -> list[Redun
         some = np.linspace(0, len(x) - 1, min(len(x), FEW_ROWS)).astype(int)
         return lines + _pursued([names[i] for i in kept], x[some][:, kept], near[kept])
     some = whole[np.linspace(0, len(whole) - 1, min(len(whole), ROWS)).astype(int)]
-    return lines + _of_several([names[i] for i in kept], _standardised(x[some][:, kept]), near[kept])
+    return lines + _of_several([names[i] for i in kept], _standardised(x[some][:, kept]), near[kept], spanned)
 
 
 def _lines(names: Sequence[str], x: Floats, seen: Bools, near: Floats) -> list[Redundant]:
@@ -513,9 +522,9 @@ def pairwise_r(x: Floats) -> tuple[Floats, Floats]:
         return n, ((z.T @ z) / n - mean * mean.T) / np.sqrt(square * square.T)
 
 
-def _of_several(names: Sequence[str], z: Floats, near: Floats) -> list[Redundant]:
+def _of_several(names: Sequence[str], z: Floats, near: Floats, spanned: float = EXACT) -> list[Redundant]:
     """Of standardised columns z [N, columns]: those that are linear in earlier ones, where these leave at most `near`
-    [columns], and in which."""
+    [columns], and in which; see `_linear`."""
     found: list[Redundant] = []
     kept: list[int] = []
     basis = np.empty(z.shape)  # of what the kept columns span: its first len(kept) columns, orthonormal
@@ -534,7 +543,7 @@ def _of_several(names: Sequence[str], z: Floats, near: Floats) -> list[Redundant
                     continue
                 if not found or found[-1].name != name or found[-1].by != parts:
                     found.append(Redundant(name, parts, _how("sum", size), size <= EXACT))
-        if size > (EXACT if len(kept) > 1 else 0):
+        if size > (spanned if len(kept) > 1 else 0):
             basis[:, len(kept)] = left / np.linalg.norm(left)
             kept.append(later)
     return found

@@ -4,9 +4,9 @@ them)."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, cast, get_args
+from typing import cast
 
 import numpy as np
 
@@ -23,45 +23,37 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.dates import part_between
 from vgi_cli.encoding.redundant import Redundant, codes_of, half_digit, shift_between
 from vgi_cli.encoding.rounding_law import by_rounding
+from vgi_cli.encoding.sums import (
+    FLOAT,
+    NEARLY,
+    TICK,
+    TIE,
+    WAYS,
+    Rows,
+    Way,
+    noise_of,
+    product_of,
+    shortest,
+    some_rows,
+    sum_of,
+)
 from vgi_cli.table.base import Table
 
 ENOUGH = 20.0
 """Nats by which rows must speak for a relation, beyond what the choice of its columns explains: that it holds by chance
 has a probability of less than exp(-ENOUGH), or one in 500 million."""
-FLOAT, TICK = 1e-13, 1e-3
-"""Share of the size of its terms by which arithmetic may be off; of a column's last digit this share at most."""
-FEW_DIGITS, MOST_DIGITS = 4, 15
-"""Weights that are tried beside parts of one: numbers of few significant digits, and then of more."""
-BETTER = 0.99
-"""Others that leave as much as this share do not replace simpler ones."""
 MOST_PARTS = 20
 """Parts of a sum, or factors, at most."""
-MOST_POWER = 3
-"""Greatest power in a product."""
-TIE = 1e-6
-"""By this share of half a digit what is rounded may be off beyond that: half way is either value."""
-NEARLY = 1e-3
-"""What lies so near to half way, as a share of that, does not tell either."""
-MOST_TIES = 0.25
-"""Share of the rows in which what is rounded may lie half way between two values, where the others say neither."""
-CLOSE = 1.5
-"""Of half a digit, what least squares may leave at most where other weights are looked for."""
 ADJOINING = 10.0
 """Times the mean distance of neighbouring values that adjoining bands lie apart at most."""
 BEYOND, MOST_PERIODS = 30, 10_000
 """Years beyond those that were seen for which it is said in which months, quarters or weeks they lie, of so many."""
 SLOW = 1e-2
 """By this share a day of moments may be longer than a day of dates, where it is taken for the same."""
-Way = Literal["exact", "rounded", "all rounded"]
-WAYS: tuple[Way, ...] = get_args(Way)
-"""How a relation holds: up to the rounding of arithmetic, to half of the first column's last digit, or of all that it
-is a sum of as well."""
 FEWEST_OFF, SHARE_OFF = 3, 0.01
 """So many rows, and this share of them, are off by more than the first column's digits where all are rounded, ..."""
 OPEN = 0.1
 """... and no more of its standard deviation is open: with scales of few points much agrees by chance."""
-STANDARD_ERRORS = 3.0
-"""Of the mean of what rounding leaves, the constant of a sum in which all columns are rounded lies near to it."""
 FEWEST_ROUNDED = 100
 """Where what a column is rounded to is a large part of it, in so many rows it must hold: what holds in nine of ten rows
 does in fewer ones here and there, ..."""
@@ -74,8 +66,6 @@ CLOSELY = ("line", "sum")
 FEWEST_APART, DISTANCES = 30, 60
 """Rows in which two columns are observed, that are asked at least whether they differ by a few values alone; and
 distances that are kept."""
-MOST_ROWS = 2_000
-"""Rows by which weights are found, evenly spread; all rows are asked whether what is found holds."""
 
 
 def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) -> tuple[Relation, ...]:
@@ -84,10 +74,11 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     sum in which all are, else one column from which it differs by a few values alone; and the date or
     the levels from which it follows, beside that."""
     relations: dict[str, Relation] = {}
+    every = Rows.of(table, schema)
     for way, one in itertools.product(WAYS, found):
         if one.how in FOLLOWING:
             continue
-        if one.name not in relations and (relation := _relation(table, schema, one, way)) is not None:
+        if one.name not in relations and (relation := relation_of(every, one, way)) is not None:
             relations[one.name] = relation
     for one in found:
         if one.how == "line" and one.name not in relations and (apart := _few_apart(table, schema, one)) is not None:
@@ -128,28 +119,23 @@ def departing(relation: Relation, values: Floats, half: float) -> Bools:
         others = relation.how in ("bands", "part")
         elsewhere = np.isnan(said) & np.isin(first, relation.coding) if others else False
         return np.asarray(apart | elsewhere)  # but that it lies in no other one
-    most = (
-        (half + relation.slack) * (1 + NEARLY) if relation.rounded else noise_of(10 * relation.size(values), 2 * half)
-    )
+    if relation.rounded:
+        most = relation.open_by(first, half) * (1 + NEARLY)
+    else:
+        most = noise_of(10 * relation.size(values), 2 * half)
     return ~(np.abs(relation.solved(values, 0, first) - first) <= most)
 
 
-def noise_of(size: Floats, resolution: float) -> Floats:
-    """By what arithmetic with terms of some size may be off, in a column of that resolution (0: none)."""
-    return np.minimum(FLOAT * size, TICK * resolution if resolution else np.inf)
-
-
-def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relation | None:
-    """The relation of a candidate that holds in some way, with the fewest of its columns for which there is one; None
-    where there is none."""
-    exact = way == "exact"
-    columns = {column.name: column for column in schema.encoded}
+def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
+    """The relation of a candidate that holds in some way in every row, with the fewest of its columns for which
+    there is one; None where there is none."""
+    exact, columns = way == "exact", every.columns
     own = [columns[name] for name in (one.name, *one.by)]
     if any(column.pooled for column in own):
         return None
     if not exact and (one.how in ("bands", "groups") or isinstance(own[-1], Levelled)):
         return None  # what levels say is exact, or nothing
-    codes = np.stack([codes_of(table, column) for column in own], 1)
+    codes = every.codes((one.name, *one.by))
     if one.how == "bands":
         whole = codes[~np.isnan(codes).any(1)]
         if isinstance(own[1], Moment) and (whens := _periods(own[0], own[1], whole, len(columns))) is not None:
@@ -160,12 +146,15 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
         if not _enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
             return None
         return _pairs((one.name, *one.by), own[1].level_counts[0], whole, one.how == "groups")
-    digit, digits = half_digit(own[0]), np.array([half_digit(column) for column in own])
-    if (way == "rounded" and not digit) or (way == "all rounded" and (one.how not in CLOSELY or not digits.any())):
+    digits = every.digits((one.name, *one.by))
+    digit = float(digits.halves[0])
+    if way == "rounded" and not digits.rounded:
+        return None
+    if way == "all rounded" and (one.how not in CLOSELY or not digits.largest.any()):
         return None
 
     rough = one.how == "rounded"  # of which there are many
-    looked_at = _some(codes) if rough else codes
+    looked_at = some_rows(codes) if rough else codes
 
     def found(places: Sequence[int]) -> Relation | None:
         whole = looked_at[:, [0, *places]]
@@ -177,9 +166,9 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
         learnt = whole[::2] if not exact and len(places) > 1 else whole  # many weights fit rounded rows by chance
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             if one.how == "product":
-                relation = _product(names, learnt, digit, exact)
+                relation = product_of(names, learnt, digits, exact)
             else:
-                relation = _sum(names, learnt, digits[[0, *places]], way, plain=rough)
+                relation = sum_of(names, learnt, digits.at([0, *places]), way, plain=rough)
             if relation is None or not (one.how == "product" or _is_plain(relation, one, digit)):
                 return None
             if relation.slack and all(_on_calendar(columns[name]) for name in relation.names):
@@ -189,7 +178,7 @@ def _relation(table: Table, schema: Schema, one: Redundant, way: Way) -> Relatio
             its = its[~np.isnan(its).any(1)]
             if rough and len(its) < FEWEST_ROUNDED:
                 return None
-            halves = np.abs(relation.weights) * digits[left]
+            halves = np.abs(relation.weights) * digits.largest[left]
             if not _tells(relation, its, halves, len(places) + 1, len(columns)):
                 return None
             ways = [_of_its_day(relation, columns), relation]
@@ -373,7 +362,7 @@ def _by_weight(codes: Floats, product: bool) -> list[list[int]]:
     product): one, two, and so on."""
     with np.errstate(divide="ignore", invalid="ignore"):
         x = np.log(np.abs(codes)) if product else codes / np.nanmax(np.abs(codes), 0)
-    whole = _some(x[np.isfinite(x).all(1)])
+    whole = some_rows(x[np.isfinite(x).all(1)])
     if len(whole) <= x.shape[1]:
         return []
     sd = whole.std(0)
@@ -405,7 +394,7 @@ def _bands(names: tuple[str, ...], codes: Floats, columns: int, number: Modelled
         return None
     cuts = []
     for last, first in zip(value[new].tolist(), value[new + 1].tolist(), strict=True):
-        cut = _begins(number, last, first) if isinstance(number, Moment) else _shortest(last, first)
+        cut = _begins(number, last, first) if isinstance(number, Moment) else shortest(last, first)
         cuts.append(0.5 * (last + first) if cut is None or not last < cut <= first else cut)
     if not all(last < cut <= first for last, cut, first in zip(value[new], cuts, value[new + 1], strict=True)):
         return None  # too close together
@@ -468,128 +457,3 @@ def _begins(column: Moment, last: float, first: float) -> float | None:
         if last < cut <= first:
             return cut
     return None
-
-
-def _sum(names: tuple[str, ...], x: Floats, digits: Floats, way: Way, *, plain: bool) -> Relation | None:
-    """The first of the columns x [n, columns] as a sum of the others, with simple weights, where no row departs from it
-    in some way: not at all, by more than half of what its last digit counts, or of what all of them count (`digits`
-    [columns]); None where some row does. `plain`: weights are parts of one."""
-    scale, some = np.abs(x).max(0), _some(x)
-    y, others = some[:, 0] / scale[0], some[:, 1:] / scale[1:]
-    sd = others.std(0)
-    if not (np.isfinite(sd) & (sd > 0)).all():
-        return None
-    z, centred = (others - others.mean(0)) / sd, y - y.mean()
-    squares = np.linalg.lstsq(z, centred, rcond=None)[0]
-    left, fit = np.sqrt(np.mean(np.square(centred - z @ squares))), squares / sd * scale[0] / scale[1:]
-    half = _open(digits, fit, way)
-    if left > max(half / scale[0], FLOAT * np.sqrt(np.mean(np.square(y)) + len(sd) * np.abs(squares / sd).max() ** 2)):
-        return None  # no other sum has its largest departure within that
-    found = _simple(names, x, fit, digits, way, plain=plain)
-    if found is None and half and not plain and np.abs(centred - z @ squares).max() <= CLOSE * half / scale[0]:
-        found = _simple(names, x, _closest(z, centred) / sd * scale[0] / scale[1:], digits, way, plain=plain)
-    return found
-
-
-def _open(digits: Floats, weights: Floats, way: Way) -> float:
-    """How far the first column may be from a sum with such weights, by half of what last digits count [columns]."""
-    slack = float(np.abs(weights) @ digits[1:]) if way == "all rounded" else 0.0
-    return 0.0 if way == "exact" else float(digits[0] + slack) * (1 + TIE)
-
-
-def _simple(
-    names: tuple[str, ...], x: Floats, fit: Floats, digits: Floats, way: Way, *, plain: bool
-) -> Relation | None:
-    """The first of the columns x [n, columns] as a sum of the others, with weights near to those of a fit: of simple
-    weights those by which the largest departure is least, else those with the fewest digits (simple ones alone where
-    all columns are rounded). What has no weight is no part of it. None where none do."""
-    y, others, digit, exact = x[:, 0], x[:, 1:], float(digits[0]), way == "exact"
-    best, least = None, np.inf
-    for weights, simple in itertools.islice(_near(fit), PARTS_OF_ONE if plain else None):
-        if not simple and (best is not None or way == "all rounded"):
-            break
-        left, half = y - others @ weights, _open(digits, weights, way)
-        most = noise_of(np.abs(y) + np.abs(others) @ np.abs(weights), 2 * digit) if exact else np.full(len(y), half)
-        low, high = float((left - most).max()), float((left + most).min())
-        if way == "all rounded":  # what rounding leaves has a mean of 0
-            spread = np.sqrt(np.square(np.abs([1.0, *weights]) * digits).sum() / 3)
-            error = STANDARD_ERRORS * float(spread) / np.sqrt(len(left))
-            low, high = max(low, float(left.mean()) - error), min(high, float(left.mean()) + error)
-        constant = _shortest(low, high)
-        parts = np.flatnonzero(weights)
-        if constant is None or not len(parts) or not np.isfinite(weights).all():
-            continue
-        own = (1.0, *(-weights[parts]).tolist())
-        some = (names[0], *(names[1 + part] for part in parts))
-        slack = float(np.abs(weights) @ digits[1:]) if way == "all rounded" else 0.0
-        relation = Relation(names=some, weights=own, constant=constant, rounded=not exact, slack=slack)
-        away = float(np.abs(left - constant).max())
-        if away < BETTER * least and (way != "rounded" or not _tied(relation, x[:, [0, *(1 + parts)]], half)):
-            best, least = relation, away
-    return best
-
-
-def _near(fit: Floats) -> Iterator[tuple[Floats, bool]]:
-    """Weights near to those of a fit, and these, and whether they are simple: whole parts of one, and few digits."""
-    for parts in range(1, PARTS_OF_ONE + 1):
-        yield np.rint(fit * parts) / parts, True
-    for digits in range(1, MOST_DIGITS + 1):
-        yield np.array([float(f"{weight:.{digits - 1}e}") for weight in fit]), digits <= FEW_DIGITS
-    yield fit, False
-
-
-def _some(x: Floats) -> Floats:
-    """MOST_ROWS of some rows, evenly spread."""
-    return x[np.linspace(0, len(x) - 1, MOST_ROWS).astype(int)] if len(x) > MOST_ROWS else x
-
-
-def _closest(z: Floats, y: Floats) -> Floats:
-    """[columns] the weights by which the largest departure of y [n] from a sum of z [n, columns] and a constant is
-    least."""
-    from scipy.optimize import linprog
-
-    sums, scale = np.c_[z, np.ones(len(z))], y.std()
-    sides = np.c_[np.concatenate([sums, -sums]), -np.ones(2 * len(z))]
-    cost, ends = np.eye(sides.shape[1])[-1], np.concatenate([y, -y]) / scale
-    solved = linprog(cost, sides, ends, bounds=(None, None))
-    weights = solved.x[:-2] * scale if solved.success else np.zeros(z.shape[1])
-    return np.asarray(weights)
-
-
-def _product(names: tuple[str, ...], x: Floats, digit: float, exact: bool) -> Relation | None:
-    """The first of the columns x [n, columns] as a product of powers of the others, as `_sum`. Powers are whole numbers
-    up to MOST_POWER, and up to two of columns with negative cells."""
-    above = np.abs(x[(x != 0).all(1)])
-    logs = np.log(above) - np.log(above).mean(0)
-    if len(above) <= x.shape[1] or not (logs[:, 1:].std(0) > 0).all():
-        return None
-    powers = np.rint(np.linalg.lstsq(logs[:, 1:], logs[:, 0], rcond=None)[0])
-    if not powers.all() or np.abs(powers).max() > MOST_POWER or (np.abs(powers)[(x[:, 1:] < 0).any(0)] > 2).any():
-        return None
-    y, others, half = above[:, 0], np.prod(above[:, 1:] ** powers, 1), digit * (1 + TIE)
-    most = noise_of(2 * y, 2 * digit) if exact else np.full(len(y), half)
-    low, high = float(((y - most) / others).max()), float(((y + most) / others).min())
-    constant = _shortest(low, high)
-    if constant is None or constant <= 0:
-        return None
-    own = (1.0, *(-powers).tolist())
-    relation = Relation(names=names, how="product", weights=own, constant=constant, rounded=not exact)
-    return None if not exact and _tied(relation, x, half) else relation
-
-
-def _tied(relation: Relation, x: Floats, half: float) -> bool:
-    """Whether what the others say lies half way between two values in many rows x [n, columns]."""
-    left = np.abs(x[:, 0] - relation.solved(x, 0, x[:, 0]))
-    return bool((left > (1 - NEARLY) * half).mean() > MOST_TIES)
-
-
-def _shortest(low: float, high: float) -> float | None:
-    """The number with the fewest digits from low to high, 0 where that is one; None where none is."""
-    if not -np.inf < low <= high < np.inf:
-        return None
-    if low <= 0 <= high:
-        return 0.0
-    for digits in range(MOST_DIGITS):
-        if low <= (number := float(f"{0.5 * (low + high):.{digits}e}")) <= high:
-            return number
-    return 0.5 * (low + high)

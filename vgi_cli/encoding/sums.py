@@ -1,0 +1,341 @@
+"""Sums and products with simple weights that hold in every row, exactly or as far as columns are rounded."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, Self, get_args
+
+import numpy as np
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.numerals import Floats, Ints
+from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, halves_at
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.digits import MANY, significant_of
+from vgi_cli.encoding.redundant import codes_of, half_digit
+from vgi_cli.table.base import Table
+
+FLOAT, TICK = 1e-13, 1e-3
+"""Share of the size of its terms by which arithmetic may be off; of a column's last digit this share at most."""
+FEW_DIGITS, MOST_DIGITS = 4, 15
+"""Weights that are tried beside parts of one: numbers of few significant digits, and then of more."""
+BETTER = 0.99
+"""Others that leave as much as this share do not replace simpler ones."""
+MOST_POWER = 3
+"""Greatest power in a product."""
+TIE = 1e-6
+"""By this share of half a digit what is rounded may be off beyond that: half way is either value."""
+NEARLY = 1e-3
+"""What lies so near to half way, as a share of that, does not tell either."""
+MOST_TIES = 0.25
+"""Share of the rows in which what is rounded may lie half way between two values, where the others say neither."""
+CLOSE = 1.5
+"""Of half a digit, what least squares may leave at most where other weights are looked for."""
+Way = Literal["exact", "rounded", "all rounded"]
+WAYS: tuple[Way, ...] = get_args(Way)
+"""How a relation holds: up to the rounding of arithmetic, to half of the first column's last digit, or of all that it
+is a sum of as well."""
+STANDARD_ERRORS = 3.0
+"""Of the mean of what rounding leaves, the constant of a sum in which all columns are rounded lies near to it."""
+MOST_ROWS = 2_000
+"""Rows by which weights are found, evenly spread; all rows are asked whether what is found holds."""
+
+
+class Digits(NamedTuple):
+    """How the columns of a relation are rounded.
+
+    halves       [columns] half of what their last digits count, data units
+    largest      [columns] the same of their largest cells, where these have fewer decimals
+    significant  see `Relation`
+    sided        whether the first column may be rounded down, or up, rather than to the nearest value
+    """
+
+    halves: Floats
+    largest: Floats
+    significant: int | None
+    sided: bool
+
+    @property
+    def rounded(self) -> bool:
+        """Whether the first column is."""
+        return self.halves[0] > 0 or self.significant is not None
+
+    def at(self, places: Sequence[int]) -> Digits:
+        """Those of some columns, of which the first one stays it."""
+        return self._replace(halves=self.halves[places], largest=self.largest[places])
+
+    def of(self, first: Floats) -> Floats:
+        """[n] half of the last digits of cells of the first column [n]."""
+        return halves_at(first, float(self.halves[0]), self.significant)
+
+    def slack(self, weights: Floats) -> float:
+        """How much farther a sum with such weights of the others may be off, where all are rounded."""
+        return float(np.abs(weights) @ self.largest[1:] + self.largest[0] - self.halves[0])
+
+
+class Rows:
+    """Rows of a table in which relations are looked for, each column read once.
+
+    columns  the modelled ones, by name
+    """
+
+    def __init__(
+        self, columns: Mapping[str, ModelledColumn], codes: Callable[[str], Floats], largest: Callable[[str], _Largest]
+    ) -> None:
+        self.columns, self._codes, self._largest = columns, codes, largest
+
+    @classmethod
+    def of(cls, table: Table, schema: Schema) -> Self:
+        """All rows of a table."""
+        columns = {column.name: column for column in schema.encoded}
+        codes = functools.cache(lambda name: codes_of(table, columns[name]))
+        return cls(columns, codes, functools.cache(lambda name: _largest(columns[name], codes(name))))
+
+    def some(self, rows: Ints) -> Rows:
+        """Some of them."""
+        return Rows(self.columns, functools.cache(lambda name: self._codes(name)[rows]), self._largest)
+
+    def codes(self, names: Sequence[str]) -> Floats:
+        """[n, names] the codes of some columns, NaN where a cell is missing."""
+        return np.stack([self._codes(name) for name in names], 1)
+
+    def digits(self, names: Sequence[str]) -> Digits:
+        """How some columns are rounded."""
+        own = [self.columns[name] for name in names]
+        halves, largest = np.array([half_digit(column) for column in own]), [self._largest(name) for name in names]
+        significant = largest[0].significant
+        sided = significant is None and halves[0] > 0 and not any(isinstance(column, Moment) for column in own)
+        return Digits(halves, np.array([one.half for one in largest]), significant, sided)
+
+
+class _Largest(NamedTuple):
+    """The significant digits of a column (see `Relation`), and half of what the last one of its largest cell counts,
+    where they are so many that all cells may be taken for rounded to that."""
+
+    significant: int | None
+    half: float
+
+
+def _largest(column: ModelledColumn, codes: Floats) -> _Largest:
+    """That of a column with codes [N]."""
+    half, digits = half_digit(column), significant_of(column, codes)
+    if digits is None or digits < MANY:
+        return _Largest(digits, half)
+    return _Largest(digits, float(halves_at(np.nanmax(np.abs(codes)), half, digits)))
+
+
+def noise_of(size: Floats, resolution: float) -> Floats:
+    """By what arithmetic with terms of some size may be off, in a column of that resolution (0: none)."""
+    return np.minimum(FLOAT * size, TICK * resolution if resolution else np.inf)
+
+
+def sum_of(names: tuple[str, ...], x: Floats, digits: Digits, way: Way, *, plain: bool) -> Relation | None:
+    """The first of the columns x [n, columns] as a sum of the others, with simple weights, where no row departs from it
+    in some way: not at all, by more than half of what its last digit counts, or of what all of them count;
+    None where some row does. `plain`: weights are parts of one."""
+    scale, some = np.abs(x).max(0), some_rows(x)
+    y, others = some[:, 0] / scale[0], some[:, 1:] / scale[1:]
+    sd = others.std(0)
+    if not (np.isfinite(sd) & (sd > 0)).all():
+        return None
+    z, centred = (others - others.mean(0)) / sd, y - y.mean()
+    squares = np.linalg.lstsq(z, centred, rcond=None)[0]
+    left, fit = np.sqrt(np.mean(np.square(centred - z @ squares))), squares / sd * scale[0] / scale[1:]
+    half = _open(some[:, 0], digits, fit, way)
+    if left > max(
+        np.sqrt(np.mean(np.square(half))) / scale[0],
+        FLOAT * np.sqrt(np.mean(np.square(y)) + len(sd) * np.abs(squares / sd).max() ** 2),
+    ):
+        return None  # no other sum has its largest departure within that
+    found = _simple(names, x, fit, digits, way, plain=plain)
+    close = (np.abs(centred - z @ squares) <= CLOSE * half / scale[0]).all()
+    if found is None and half.any() and not plain and close:
+        found = _simple(names, x, _closest(z, centred) / sd * scale[0] / scale[1:], digits, way, plain=plain)
+    return found
+
+
+def _open(first: Floats, digits: Digits, weights: Floats, way: Way) -> Floats:
+    """[n] how far cells of the first column [n] may be from a sum with such weights, by half of last digits."""
+    if way == "all rounded":
+        return np.full(len(first), (digits.halves[0] + digits.slack(weights)) * (1 + TIE))
+    return np.zeros(len(first)) if way == "exact" else digits.of(first) * (1 + TIE)
+
+
+def _simple(
+    names: tuple[str, ...], x: Floats, fit: Floats, digits: Digits, way: Way, *, plain: bool
+) -> Relation | None:
+    """The first of the columns x [n, columns] as a sum of the others, with weights near to those of a fit: of simple
+    weights those by which the largest departure is least, else those with the fewest digits (simple ones alone where
+    all columns are rounded). What has no weight is no part of it. None where none do."""
+    y, others, exact = x[:, 0], x[:, 1:], way == "exact"
+    best, least = None, np.inf
+    inverses = _inverses(y, others[:, 0], digits) if way == "rounded" and digits.sided and len(fit) == 1 else []
+    for weights, simple, inverse in itertools.islice(_near(fit, inverses), PARTS_OF_ONE if plain else None):
+        if not simple and (best is not None or way == "all rounded"):
+            break
+        left, half = y - others @ weights, _open(y, digits, weights, way)
+        most = noise_of(np.abs(y) + np.abs(others) @ np.abs(weights), 2 * float(digits.halves[0])) if exact else half
+        low, high = float((left - most).max()), float((left + most).min())
+        if way == "all rounded":  # what rounding leaves has a mean of 0
+            spread = np.sqrt(np.square(np.abs([1.0, *weights]) * digits.largest).sum() / 3)
+            error = STANDARD_ERRORS * float(spread) / np.sqrt(len(left))
+            low, high = max(low, float(left.mean()) - error), min(high, float(left.mean()) + error)
+        constant = shortest(low, high)
+        parts = np.flatnonzero(weights)
+        if constant is None or not len(parts) or not np.isfinite(weights).all():
+            continue
+        own = (1.0, *(-weights[parts]).tolist())
+        some = (names[0], *(names[1 + part] for part in parts))
+        slack = digits.slack(weights) if way == "all rounded" else 0.0
+        shift, constant = _rounded_to_side(left, constant, digits) if way == "rounded" else (0.0, constant)
+        relation = Relation(
+            names=some,
+            weights=own,
+            constant=constant,
+            rounded=not exact,
+            slack=slack,
+            shift=shift,
+            significant=digits.significant if way == "rounded" else None,
+        )
+        if inverse and not shift:
+            continue
+        away = float(np.ptp(left)) / 2 if shift else float(np.abs(left - constant).max())
+        plainer = bool(shift) and best is not None and not best.shift and not _on_digits(best.constant, digits)
+        if (away < BETTER * least or plainer) and (
+            way != "rounded" or shift or not _tied(relation, x[:, [0, *(1 + parts)]], half)
+        ):
+            best, least = relation, away
+    return best
+
+
+def _rounded_to_side(left: Floats, constant: float, digits: Digits) -> tuple[float, float]:
+    """By how much what a rounded sum leaves [n] is shifted, and its constant, where it is rounded to one side rather
+    than to the nearest value: its constant is a value of its column then, and is none otherwise."""
+    half = float(digits.halves[0])
+    if not digits.sided:
+        return 0.0, constant
+    tied = (np.abs(left - constant) > (1 - NEARLY) * half).mean() > MOST_TIES
+    if not tied and _on_digits(constant, digits):
+        return 0.0, constant
+    found = []
+    for shift in _sides(half):
+        other = 2 * half * float(np.rint((0.5 * (left.max() + left.min()) - shift) / (2 * half)))
+        least, most = _on_side(shift, half)
+        if (left - other - shift >= least).all() and (left - other - shift <= most).all():
+            found.append((shift, float(f"{other:.{MOST_DIGITS}g}")))
+    return min(found, key=lambda one: abs(one[1]), default=(0.0, constant))
+
+
+def _on_digits(constant: float, digits: Digits) -> bool:
+    """Whether the constant of a rounded sum has no more decimals than its first column."""
+    steps = constant / (2 * digits.halves[0])
+    return bool(abs(steps - np.rint(steps)) < TIE)
+
+
+def _inverses(y: Floats, other: Floats, digits: Digits) -> list[float]:
+    """The weights of one column [n] with which a part of another one [n], as long as 365.25 of a day, say, goes into it
+    so many times, rounded down or up."""
+    half, rows, found = float(digits.halves[0]), other > 0, []
+    for shift in _sides(half) if (other >= 0).all() else ():
+        least, most = _on_side(shift, half)
+        low = float(((y - shift - most)[rows] / other[rows]).max(initial=0.0))
+        high = float(((y - shift - least)[rows] / other[rows]).min(initial=np.inf))
+        if 0 < low <= high < np.inf and (length := shortest(1 / high, 1 / low)):
+            found.append(1 / length)
+    return found
+
+
+def _sides(half: float) -> tuple[float, float]:
+    """What is added to numbers before they are rounded to the nearest value, so that they are rounded down, and up:
+    half a digit, but for a little."""
+    return -half * (1 - TIE), half * (1 - TIE)
+
+
+def _on_side(shift: float, half: float) -> tuple[float, float]:
+    """From where to where what is so shifted is off: a number that is rounded down may be a value of the column itself,
+    and is no whole digit above it."""
+    ends = half * (1 + TIE), half * (1 - 3 * TIE)
+    return (-ends[1], ends[0]) if shift < 0 else (-ends[0], ends[1])
+
+
+def _near(fit: Floats, inverse: Sequence[float] = ()) -> Iterator[tuple[Floats, bool, bool]]:
+    """Weights near to those of a fit, and these, whether they are simple, whole parts of one, and few digits, and
+    whether they are the `inverse` of such, which are tried between these and others."""
+    for parts in range(1, PARTS_OF_ONE + 1):
+        yield np.rint(fit * parts) / parts, True, False
+    for digits in range(1, MOST_DIGITS + 1):
+        if digits == FEW_DIGITS + 1:
+            yield from ((np.array([weight]), True, True) for weight in inverse)
+        yield np.array([float(f"{weight:.{digits - 1}e}") for weight in fit]), digits <= FEW_DIGITS, False
+    yield fit, False, False
+
+
+def some_rows(x: Floats) -> Floats:
+    """MOST_ROWS of some rows, evenly spread."""
+    return x[np.linspace(0, len(x) - 1, MOST_ROWS).astype(int)] if len(x) > MOST_ROWS else x
+
+
+def _closest(z: Floats, y: Floats) -> Floats:
+    """[columns] the weights by which the largest departure of y [n] from a sum of z [n, columns] and a constant is
+    least."""
+    from scipy.optimize import linprog
+
+    sums, scale = np.c_[z, np.ones(len(z))], y.std()
+    sides = np.c_[np.concatenate([sums, -sums]), -np.ones(2 * len(z))]
+    cost, ends = np.eye(sides.shape[1])[-1], np.concatenate([y, -y]) / scale
+    solved = linprog(cost, sides, ends, bounds=(None, None))
+    weights = solved.x[:-2] * scale if solved.success else np.zeros(z.shape[1])
+    return np.asarray(weights)
+
+
+def product_of(names: tuple[str, ...], x: Floats, digits: Digits, exact: bool) -> Relation | None:
+    """The first of the columns x [n, columns] as a product of powers of the others, as `_sum`. Powers are whole numbers
+    up to MOST_POWER, and up to two of columns with negative cells."""
+    above = np.abs(x[(x != 0).all(1)])
+    logs = np.log(above) - np.log(above).mean(0)
+    if len(above) <= x.shape[1] or not (logs[:, 1:].std(0) > 0).all():
+        return None
+    powers = np.rint(np.linalg.lstsq(logs[:, 1:], logs[:, 0], rcond=None)[0])
+    if not powers.all() or np.abs(powers).max() > MOST_POWER or (np.abs(powers)[(x[:, 1:] < 0).any(0)] > 2).any():
+        return None
+    y, others, half = above[:, 0], np.prod(above[:, 1:] ** powers, 1), float(digits.halves[0])
+    most = noise_of(2 * y, 2 * half) if exact else digits.of(y) * (1 + TIE)
+    for shift in (0.0, *_sides(half)) if digits.sided and not exact and (x[:, 0] >= 0).all() else (0.0,):
+        least, greatest = _on_side(shift, half) if shift else (-most, most)
+        low, high = float(((y - shift - greatest) / others).max()), float(((y - shift - least) / others).min())
+        constant = shortest(low, high)
+        if constant is None or constant <= 0:
+            continue
+        relation = Relation(
+            names=names,
+            how="product",
+            weights=(1.0, *(-powers).tolist()),
+            constant=constant,
+            rounded=not exact,
+            shift=shift,
+            significant=None if exact else digits.significant,
+        )
+        if exact or shift or not _tied(relation, x, digits.of(x[:, 0]) * (1 + TIE)):
+            return relation
+    return None
+
+
+def _tied(relation: Relation, x: Floats, half: Floats) -> bool:
+    """Whether what the others say lies half way between two values in many rows x [n, columns]."""
+    left = np.abs(x[:, 0] - relation.solved(x, 0, x[:, 0]))
+    return bool((left > (1 - NEARLY) * half).mean() > MOST_TIES)
+
+
+def shortest(low: float, high: float) -> float | None:
+    """The number with the fewest digits from low to high, 0 where that is one; None where none is."""
+    if not -np.inf < low <= high < np.inf:
+        return None
+    if low <= 0 <= high:
+        return 0.0
+    for digits in range(MOST_DIGITS):
+        if low <= (number := float(f"{0.5 * (low + high):.{digits}e}")) <= high:
+            return number
+    return 0.5 * (low + high)
