@@ -31,6 +31,7 @@ from vgi_cli.columns.wording import (
     typed,
 )
 from vgi_cli.encoding.check import BareRows, Holes
+from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_excepted
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
@@ -106,7 +107,10 @@ def infer_schema(
     skips = skipped(table, schema)
     if encoding.relations == "keep":
         schema = _keeping(table, schema, found, skips)
-    doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(redundant(found, schema), schema)]
+    excepted = excepted_among(table, schema)
+    twins = without_excepted(redundant(found, schema), excepted)
+    doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(twins, schema)]
+    doubts += capped(excepted_words(excepted, table, schema))
     return schema, _notes(table, schema, rows is not None, kinds) + doubts
 
 

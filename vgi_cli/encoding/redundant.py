@@ -81,12 +81,14 @@ class Redundant(NamedTuple):
            several; groups: of the levels of one; bands: intervals of a number; numbers: each level of one has one;
            part: the year of a date, say, or what follows from it
     exact  whether nothing is left, beyond the rounding of arithmetic
+    mostly  whether what is left is little in most rows, too: little beside few far values it may be in all
     """
 
     name: str
     by: tuple[str, ...]
     how: str
     exact: bool = True
+    mostly: bool = True
 
 
 def redundant_words(one: Redundant) -> str:
@@ -195,7 +197,7 @@ def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:
         near = {name for name in one.by if frozenset((one.name, name)) in pairs or {one.name, name} <= moments}
         return not one.exact and bool(near)
 
-    return [redundant_words(one) for one in found if one.name not in kept and not apart(one)]
+    return [redundant_words(one) for one in found if one.name not in kept and one.mostly and not apart(one)]
 
 
 def redundant_notes(found: Sequence[Redundant], schema: Schema) -> list[str]:
@@ -256,6 +258,11 @@ def candidates(table: Table, schema: Schema) -> list[Redundant]:
         *_parts_of_dates(columns, codes),
         *_numbers(columns, codes),
     ]
+
+
+def numeric_candidates(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
+    """Of columns of numbers with codes [N] those that may be sums and products of others."""
+    return [*_sums(columns, codes), *_products(columns, codes)]
 
 
 def redundant(found: Sequence[Redundant], schema: Schema) -> list[Redundant]:
@@ -496,7 +503,9 @@ def _lines(names: Sequence[str], x: Floats, seen: Bools, near: Floats) -> list[R
             for earlier in close[:1]:
                 both = _standardised(x[seen[:, later] & seen[:, earlier]][:, [earlier, later]])
                 left = _left(both[:, :1], both[:, 1])
-                found.append(Redundant(names[later], (names[earlier],), _how("line", least), left <= EXACT))
+                size = float(np.sqrt(np.mean(np.square(left))))
+                mostly = _mostly(left, both[:, 1])
+                found.append(Redundant(names[later], (names[earlier],), _how("line", least), size <= EXACT, mostly))
             if close:
                 break
     return found
@@ -542,7 +551,8 @@ def _of_several(names: Sequence[str], z: Floats, near: Floats, spanned: float = 
                 if size > NEAR and not 1 < len(parts) <= MOST_OF_MEAN:
                     continue
                 if not found or found[-1].name != name or found[-1].by != parts:
-                    found.append(Redundant(name, parts, _how("sum", size), size <= EXACT))
+                    exact, mostly = size <= EXACT, _mostly(left, z[:, later])
+                    found.append(Redundant(name, parts, _how("sum", size), exact, mostly))
         if size > (spanned if len(kept) > 1 else 0):
             basis[:, len(kept)] = left / np.linalg.norm(left)
             kept.append(later)
@@ -621,12 +631,19 @@ def _correlations(y: Floats, x: Floats) -> Floats:
     return np.where(both.sum(0) < FEWEST, -1.0, fit)
 
 
-def _left(by: Floats, y: Floats) -> float:
-    """The standard deviation that linear regression of y [N] on by [N, n], all standardised, leaves."""
+def _left(by: Floats, y: Floats) -> Floats:
+    """[N] what linear regression of y [N] on by [N, n], all standardised, leaves; infinite where rows are too few."""
     if len(y) <= by.shape[1] + 1:
-        return np.inf
+        return np.full(len(y), np.inf)
     weights = np.linalg.lstsq(by, y, rcond=None)[0]
-    return float(np.sqrt(np.mean(np.square(y - by @ weights))))
+    return np.asarray(y - by @ weights)
+
+
+def _mostly(left: Floats, y: Floats) -> bool:
+    """Whether what is left [N] of numbers y [N] is little in most rows, beside how far these are from their median."""
+    away = np.abs(y - np.median(y))
+    away = away[away > 0]
+    return not len(away) or bool(np.median(np.abs(left)) <= NEAR * np.median(away))
 
 
 def _standardised(x: Floats) -> Floats:

@@ -26,6 +26,7 @@ from vgi_cli.encoding.rounding_law import by_rounding
 from vgi_cli.encoding.sums import (
     FLOAT,
     NEARLY,
+    OPEN,
     TICK,
     TIE,
     WAYS,
@@ -51,9 +52,7 @@ BEYOND, MOST_PERIODS = 30, 10_000
 SLOW = 1e-2
 """By this share a day of moments may be longer than a day of dates, where it is taken for the same."""
 FEWEST_OFF, SHARE_OFF = 3, 0.01
-"""So many rows, and this share of them, are off by more than the first column's digits where all are rounded, ..."""
-OPEN = 0.1
-"""... and no more of its standard deviation is open: with scales of few points much agrees by chance."""
+"""So many rows, and this share of them, are off by more than the first column's digits where all are rounded."""
 FEWEST_ROUNDED = 100
 """Where what a column is rounded to is a large part of it, in so many rows it must hold: what holds in nine of ten rows
 does in fewer ones here and there, ..."""
@@ -143,7 +142,7 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
         return None if isinstance(own[0], Moment) else _bands((one.name, *one.by), whole, len(columns), own[1])
     if isinstance(own[-1], Levelled):
         whole = codes[~np.isnan(codes).any(1)]
-        if not _enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
+        if not enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
             return None
         return _pairs((one.name, *one.by), own[1].level_counts[0], whole, one.how == "groups")
     digits = every.digits((one.name, *one.by))
@@ -160,7 +159,7 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
         whole = looked_at[:, [0, *places]]
         whole = whole[~np.isnan(whole).any(1)]
         choice = len(places) * np.log(len(columns)) + ENOUGH * rough
-        if not places or not _enough(whole[:, 0], len(places) + 1, choice):
+        if not places or not enough(whole[:, 0], len(places) + 1, choice):
             return None
         names = (one.name, *(one.by[place - 1] for place in places))
         learnt = whole[::2] if not exact and len(places) > 1 else whole  # many weights fit rounded rows by chance
@@ -225,7 +224,7 @@ def _part(table: Table, schema: Schema, one: Redundant) -> Relation | None:
     relation = part_between(own[0], own[1], whole[:, 0], whole[:, 1])
     choice = np.log(len(columns) * len(WORDS))
     if relation is None or not isinstance(own[0], Levelled):
-        return relation if relation is not None and _enough(whole[:, 0], 0, choice) else None
+        return relation if relation is not None and enough(whole[:, 0], 0, choice) else None
     assert relation.part is not None and relation.count is not None, "a part of moments"
     moments, levels = np.unique(whole[:, ::-1], axis=0).T
     parts, rows = np.unique(part_of(moments + relation.begin, relation.count, relation.part), return_counts=True)
@@ -265,7 +264,7 @@ def _few_apart(table: Table, schema: Schema, one: Redundant) -> Relation | None:
     if not 1 <= most - least < FEW or 0 in (least, most) or not _end_there((steps - least).astype(int)):
         return None
     room = step * (most - least + 1)
-    if not _enough(np.floor(whole[:, 0] / room), 2, np.log(len(columns))):
+    if not enough(np.floor(whole[:, 0] / room), 2, np.log(len(columns))):
         return None
     levels = (np.arange(DISTANCES) + 0.5) / DISTANCES
     seen = shift + step * np.quantile(steps, levels, method="nearest")
@@ -314,7 +313,7 @@ def _fewer(relation: Relation, places: Sequence[int], found: Callable[[Sequence[
     return relation
 
 
-def _enough(first: Floats, used: int, choice: float) -> bool:
+def enough(first: Floats, used: int, choice: float) -> bool:
     """Whether so many rows [n] speak for what holds in all of them, where so many of them were used to find it, and the
     choice of its columns among all of them took so many nats."""
     return bool((len(first) - used) * _entropy(first) >= ENOUGH + choice)
@@ -346,7 +345,7 @@ def _tells(relation: Relation, values: Floats, halves: Floats, used: int, column
     off = departing(replace(relation, slack=0.0), values, digit).sum()
     needed = off >= max(FEWEST_OFF, SHARE_OFF * len(values)) and digit + relation.slack <= OPEN * values[:, 0].std()
     first = np.floor(values[:, 0] / (2 * (digit + relation.slack)))
-    if not needed or not _enough(first, used, (used - 1) * np.log(columns)):
+    if not needed or not enough(first, used, (used - 1) * np.log(columns)):
         return False
     return by_rounding(values[:, 0] - relation.solved(values, 0, values[:, 0]), halves)
 
@@ -390,7 +389,7 @@ def _bands(names: tuple[str, ...], codes: Floats, columns: int, number: Modelled
     new = np.flatnonzero(level[1:] != level[:-1])
     runs = level[np.concatenate([[0], new + 1])]
     apart = len(np.unique(runs)) == len(runs) > 1 and (value[new + 1] > value[new]).all()
-    if not apart or not _enough(level, len(runs), np.log(columns)) or not _adjoin(value, new):
+    if not apart or not enough(level, len(runs), np.log(columns)) or not _adjoin(value, new):
         return None
     cuts = []
     for last, first in zip(value[new].tolist(), value[new + 1].tolist(), strict=True):
@@ -406,7 +405,7 @@ def _periods(column: ModelledColumn, other: Moment, codes: Floats, columns: int)
     one, by codes [n, 2]; None where they are none, or some moment lies in another one, or so few rows say so that this
     may be chance, or there are too many. Beyond BEYOND years of what was seen nothing is said, nor of a period of
     which there is no level."""
-    if not _enough(codes[:, 0], 2 if isinstance(column, Moment) else len(np.unique(codes[:, 0])), np.log(columns)):
+    if not enough(codes[:, 0], 2 if isinstance(column, Moment) else len(np.unique(codes[:, 0])), np.log(columns)):
         return None
     if isinstance(column, Moment):
         unit, seen = column.clock.unit, np.array([other.number.low, other.number.high])

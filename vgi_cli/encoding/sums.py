@@ -32,6 +32,9 @@ NEARLY = 1e-3
 """What lies so near to half way, as a share of that, does not tell either."""
 MOST_TIES = 0.25
 """Share of the rows in which what is rounded may lie half way between two values, where the others say neither."""
+OPEN = 0.1
+"""Of a column's standard deviation half a digit of what is rounded down or up is no more, nor what rounding of all
+leaves open: with scales of few points much agrees by chance."""
 CLOSE = 1.5
 """Of half a digit, what least squares may leave at most where other weights are looked for."""
 Way = Literal["exact", "rounded", "all rounded"]
@@ -190,7 +193,7 @@ def _simple(
         own = (1.0, *(-weights[parts]).tolist())
         some = (names[0], *(names[1 + part] for part in parts))
         slack = digits.slack(weights) if way == "all rounded" else 0.0
-        shift, constant = _rounded_to_side(left, constant, digits) if way == "rounded" else (0.0, constant)
+        shift, constant = _rounded_to_side(left, y.std(), constant, digits) if way == "rounded" else (0.0, constant)
         relation = Relation(
             names=some,
             weights=own,
@@ -200,8 +203,10 @@ def _simple(
             shift=shift,
             significant=digits.significant if way == "rounded" else None,
         )
-        if inverse and not shift:
-            continue
+        slight = (np.abs(weights[parts]) * np.ptp(others[:, parts], axis=0) < 2 * digits.halves[0]).any()
+        odd = way == "rounded" and slight and (shift or not _on_digits(constant, digits))
+        if (inverse and not shift) or odd:
+            continue  # what makes no digit of a difference is no part of what is rounded oddly
         away = float(np.ptp(left)) / 2 if shift else float(np.abs(left - constant).max())
         plainer = bool(shift) and best is not None and not best.shift and not _on_digits(best.constant, digits)
         if (away < BETTER * least or plainer) and (
@@ -211,11 +216,12 @@ def _simple(
     return best
 
 
-def _rounded_to_side(left: Floats, constant: float, digits: Digits) -> tuple[float, float]:
+def _rounded_to_side(left: Floats, spread: float, constant: float, digits: Digits) -> tuple[float, float]:
     """By how much what a rounded sum leaves [n] is shifted, and its constant, where it is rounded to one side rather
-    than to the nearest value: its constant is a value of its column then, and is none otherwise."""
+    than to the nearest value: its constant is a value of its column then, and is none otherwise. `spread`: the
+    standard deviation of the column."""
     half = float(digits.halves[0])
-    if not digits.sided:
+    if not digits.sided or half > OPEN * spread:
         return 0.0, constant
     tied = (np.abs(left - constant) > (1 - NEARLY) * half).mean() > MOST_TIES
     if not tied and _on_digits(constant, digits):
@@ -303,7 +309,8 @@ def product_of(names: tuple[str, ...], x: Floats, digits: Digits, exact: bool) -
         return None
     y, others, half = above[:, 0], np.prod(above[:, 1:] ** powers, 1), float(digits.halves[0])
     most = noise_of(2 * y, 2 * half) if exact else digits.of(y) * (1 + TIE)
-    for shift in (0.0, *_sides(half)) if digits.sided and not exact and (x[:, 0] >= 0).all() else (0.0,):
+    sided = digits.sided and not exact and (x[:, 0] >= 0).all() and half <= OPEN * x[:, 0].std()
+    for shift in (0.0, *_sides(half)) if sided else (0.0,):
         least, greatest = _on_side(shift, half) if shift else (-most, most)
         low, high = float(((y - shift - greatest) / others).max()), float(((y - shift - least) / others).min())
         constant = shortest(low, high)

@@ -12,12 +12,13 @@ import numpy as np
 
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import named
+from vgi_cli.columns.wording import capped, named
 from vgi_cli.commands.check.words import MAR, model_rows, pair_words, text_of, verdict
 from vgi_cli.commands.dry_run import DryRun
 from vgi_cli.commands.memory import require_files, require_memory
 from vgi_cli.commands.pages import refuse_page, require_extra
 from vgi_cli.commands.requests import Request
+from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_excepted
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.encoding.missingness import Missingness, missingness
 from vgi_cli.encoding.redundant import (
@@ -146,10 +147,12 @@ def _described(
     absent = {column.name: int(table.missing(column.name).sum()) for column in schema.columns}
     holes = missingness(table.absent(schema.modelled), schema.modelled)
     twins = redundant(candidates(table, schema), schema)
-    lines = [*kept_words(schema, None), *not_kept(twins, schema)]
+    excepted = excepted_among(table, schema)
+    others, apart = without_excepted(twins, excepted), excepted_words(excepted, table, schema)
+    lines = [*kept_words(schema, None), *not_kept(others, schema), *apart]
     kept = {relation.names[0] for relation in schema.relations}
     doubts = suspects(table, schema, said)
-    told = {*doubts, *redundant_notes(twins, schema)}
+    told = {*doubts, *redundant_notes(others, schema), *capped(apart)}
     values: dict[str, Any] = {
         "format": FORMAT,
         "table": {"name": table.label, "rows": table.N, "columns": len(table.names), "sha256": table.sha256},

@@ -1,0 +1,114 @@
+"""What holds between numbers in all rows but a few is named with these rows, and fills need not keep to it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.exceptions import Excepted, excepted_among
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.table.frames import from_frame
+
+N = 500
+
+
+def workers(n: int = N, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    education, experience = rng.integers(2, 19, n), rng.integers(0, 50, n)
+    frame = pd.DataFrame({"wage": rng.gamma(3, 3, n).round(2), "education": education, "experience": experience})
+    frame["age"] = education + experience + 6
+    return frame
+
+
+def found(frame: pd.DataFrame) -> tuple[list[Excepted], list[str], Schema]:
+    """The relations, the lines of a fit that are not on other things, and the schema."""
+    table = from_frame(frame)
+    schema, notes = infer_schema(table)
+    lines = [note for note in notes if "but not in row" in note or "linear function" in note]
+    return excepted_among(table, schema), lines, schema
+
+
+def test_a_sum_that_one_row_breaks_is_named_with_it() -> None:
+    frame = workers()
+    frame.loc[170, "age"] += 4
+    _, lines, schema = found(frame)
+    assert lines == [
+        "'age' = 'education' + 'experience' + 6, in 499 of the 500 rows that have all of these, but not in row 171 "
+        f"('age' is {frame.age[170]}, not {frame.age[170] - 4}): where a cell there is wrong, mend it or make it "
+        "missing, and fills keep to this; they do not now"
+    ]
+    assert schema.relations == ()
+
+
+def test_when_the_cell_is_missing_fills_keep_to_it() -> None:
+    frame = workers().astype({"age": "Int64"})
+    frame.loc[170, "age"] = pd.NA
+    excepted, lines, schema = found(frame)
+    assert excepted == [] and lines == [] and [one.names[0] for one in schema.relations] == ["age"]
+
+
+def test_a_cell_that_is_far_off_does_not_hide_it() -> None:
+    """Its square is most of what least squares see."""
+    frame = workers()
+    frame.loc[[10, 400], "age"] = [99_999, 5_000]
+    (one,), lines, _ = found(frame)
+    assert one.rows == (10, 400) and one.of == N and len(lines) == 1
+    assert "but not in row 11 ('age' is 99999, not " in lines[0] and " and row 401 ('age' is 5000, not " in lines[0]
+
+
+def test_products_lines_and_rounded_ones() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"price": rng.gamma(9, 5, N).round(2), "count": rng.integers(1, 90, N)})
+    frame["asleep"] = rng.normal(9, 3, N).round(1)
+    frame["paid"], frame["awake"] = (frame.price * frame["count"]).round(0), (24 - frame.asleep).round(1)
+    frame.loc[3, "paid"] += 100
+    frame.loc[7, "awake"] += 0.1
+    frame.loc[9, "asleep"] = np.nan
+    excepted, lines, _ = found(frame)
+    assert [(one.rows, one.of) for one in excepted] == [((3,), N), ((7,), N - 1)]
+    assert lines[0].startswith("'paid' = 'price' × 'count', rounded, in 499 of the 500 rows")
+    assert lines[1].startswith("'awake' = -'asleep' + 24, in 498 of the 499 rows")
+
+
+def test_more_than_a_few_rows_are_no_exceptions() -> None:
+    for off in (6, 25):
+        frame = workers()
+        frame.loc[: off - 1, "age"] += 4
+        assert found(frame)[0] == []
+    small = workers(83)
+    small.loc[[3, 70], "age"] += 4
+    assert [one.rows for one in found(small)[0]] == [(3, 70)]
+    small.loc[20, "age"] += 4
+    assert found(small)[0] == []
+
+
+def test_columns_of_rare_values_agree_by_chance() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({f"x{i}": np.where(rng.random(N) < 0.01, rng.integers(1, 4, N), 0) for i in range(6)})
+        frame["y"] = rng.normal(size=N).round(1)
+        assert found(frame)[0] == []
+
+
+def test_random_tables_have_none() -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(N, 6)) @ rng.normal(size=(6, 6))
+        frame = pd.DataFrame(x.round(seed % 4), columns=list("abcdef"))
+        frame["g"] = (frame.a + frame.b + 0.02 * rng.normal(size=N)).round(2)
+        assert found(frame)[0] == []
+
+
+def test_nearly_a_line_by_few_far_rows_alone_is_not_said() -> None:
+    """Sizes of towns: the large ones decide the correlation, and of most the other number is anything."""
+    rng = np.random.default_rng(0)
+    people = np.exp(rng.normal(9, 1.6, N)).astype(int)
+    people[:3] = [9_000_000, 6_000_000, 3_000_000]
+    frame = pd.DataFrame({"people": people, "adults": (people * rng.uniform(0.48, 0.76, N)).astype(int)})
+    frame.loc[:2, "adults"] = (people[:3] * 0.63).astype(int)
+    assert np.corrcoef(frame.people, frame.adults)[0, 1] > 0.9998
+    assert found(frame)[1] == []
+    near = pd.DataFrame({"a": rng.normal(size=N)})
+    near["b"] = near.a + 0.005 * rng.normal(size=N)
+    assert len(found(near)[1]) == 1

@@ -1,0 +1,145 @@
+"""Relations between numbers that hold in all rows but a few, in which some cell may be wrong: they are named, so that
+it can be mended, and fills do not keep to them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from math import lgamma
+from typing import NamedTuple
+
+import numpy as np
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.relations import Relation
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.redundant import Redundant, as_number, half_digit, looked_for, numeric_candidates, relation_words
+from vgi_cli.encoding.relations import departing, enough, relation_of
+from vgi_cli.encoding.sums import Rows, Way
+from vgi_cli.table.base import Table
+
+MOST, SHARE, ALWAYS = 5, 0.01, 2
+"""Rows in which a relation may not hold at most: so many, and this share of those that have all its cells, or so many
+in any case."""
+OTHERS = 10
+"""Times as many rows as these have another value than the one that is most frequent, and it holds there."""
+FEWEST = 30
+"""Rows that have all cells, at least."""
+WAYS: tuple[Way, ...] = ("exact", "rounded")
+
+
+class Excepted(NamedTuple):
+    """A relation that holds in all rows of a table but a few.
+
+    relation  what holds
+    rows      those in which it does not
+    of        how many rows have all its cells
+    """
+
+    relation: Relation
+    rows: tuple[int, ...]
+    of: int
+
+
+def excepted_among(table: Table, schema: Schema) -> list[Excepted]:
+    """Sums and products of numbers that hold in all rows but a few, of columns for which fills keep to no other; of
+    each one at most, in the order of the table.
+
+    The rows are dealt to more parts than there may be exceptions: one part has none of them, and what holds is found
+    there.
+    """
+    if not looked_for(table, schema):
+        return []
+    every = Rows.of(table, schema)
+    settled = {relation.names[0] for relation in schema.relations}
+    found: dict[str, Excepted] = {}
+    for rows in _parts(table.N):
+        part = every.some(rows)
+        names = [name for name, column in every.columns.items() if as_number(column) is not None]
+        codes = {name: part.codes([name])[:, 0] for name in names}
+        varying = [name for name in names if len(np.unique(codes[name][np.isfinite(codes[name])])) > 1]
+        columns = [every.columns[name] for name in varying]
+        for way, one in itertools.product(WAYS, numeric_candidates(columns, codes)):
+            if one.how == "rounded" or one.name in settled or one.name in found:
+                continue
+            excepted = _excepted(every, part, one, way)
+            if excepted is not None:
+                found[one.name] = excepted
+    return [found[name] for name in schema.modelled if name in found]
+
+
+def without_excepted(found: Sequence[Redundant], excepted: Sequence[Excepted]) -> list[Redundant]:
+    """Redundant columns but for those of which it is said exactly what they are in all rows but a few."""
+    names = {one.relation.names[0] for one in excepted}
+    return [one for one in found if one.exact or one.name not in names]
+
+
+def excepted_words(found: Sequence[Excepted], table: Table, schema: Schema) -> list[str]:
+    """A line on each of these relations, with its rows."""
+    return [_words(one, table, schema) for one in found]
+
+
+def _words(one: Excepted, table: Table, schema: Schema) -> str:
+    """`'age' = 'education' + 'experience' + 6, in 533 of the 534 rows that have all of these, but not in row 444 ('age'
+    is 18, not 22): ...`."""
+    column = schema.encoded[schema.modelled.index(one.relation.names[0])]
+    codes = Rows.of(table, schema).codes(one.relation.names)[list(one.rows)]
+    said = one.relation.solved(codes, 0, codes[:, 0])
+    where = []
+    for row, own, other in zip(one.rows, codes[:, 0].tolist(), said.tolist(), strict=True):
+        where.append(f"row {row + 1:,} ('{column.name}' is {_spelled(column, own)}, not {_spelled(column, other)})")
+    rows = " and ".join([", ".join(where[:-1]), where[-1]] if len(where) > 1 else where)
+    return (
+        f"{relation_words(one.relation, schema)}, in {one.of - len(one.rows):,} of the {one.of:,} rows that have all "
+        f"of these, but not in {rows}: where a cell there is wrong, mend it or make it missing, and fills keep to "
+        "this; they do not now"
+    )
+
+
+def _spelled(column: ModelledColumn, value: float) -> str:
+    """A value as a column writes it."""
+    if not np.isfinite(value):
+        return "a number"
+    return column.spell(column.snap(np.array([value])), None)[0]
+
+
+def _parts(n: int) -> list[Ints]:
+    """The places of n rows, at random in one part more than there may be exceptions."""
+    dealt = np.random.default_rng(0).permutation(n)
+    return [np.sort(dealt[start :: _most(n) + 1]) for start in range(_most(n) + 1)] if n >= FEWEST else []
+
+
+def _most(n: int) -> int:
+    """Exceptions among so many rows at most."""
+    return min(MOST, max(ALWAYS, int(SHARE * n)))
+
+
+def _excepted(every: Rows, part: Rows, one: Redundant, way: Way) -> Excepted | None:
+    """What a candidate says of a part of the rows, where it holds in all but a few of all rows."""
+    relation = relation_of(part, one, way)
+    if relation is None or relation.apart or relation.slack or len(relation.names) < 2:
+        return None
+    codes, half = every.codes(relation.names), half_digit(every.columns[relation.names[0]])
+    whole = np.flatnonzero(~np.isnan(codes).any(1))
+    off = departing(relation, codes[whole], half)
+    if len(whole) < FEWEST or not 0 < off.sum() <= 2 * _most(len(whole)):
+        return None  # up to twice as many: of few rows weights are found by few
+    clean = whole[~off]
+    relation = relation_of(every.some(clean), Redundant(relation.names[0], relation.names[1:], one.how), way)
+    if relation is None:
+        return None
+    codes = every.codes(relation.names)
+    whole = np.flatnonzero(~np.isnan(codes).any(1))
+    off = departing(relation, codes[whole], half)
+    kept = 0 < off.sum() <= _most(len(whole)) and _speak(codes[whole, 0], off, len(every.columns), relation)
+    return Excepted(relation, tuple(whole[off].tolist()), len(whole)) if kept else None
+
+
+def _speak(first: Floats, off: Bools, columns: int, relation: Relation) -> bool:
+    """Whether so many rows [n] speak for what holds in all of them but those that are `off` [n], which might be any."""
+    count, n = int(off.sum()), len(first)
+    choice = len(relation.names) * np.log(columns) + lgamma(n + 1) - lgamma(count + 1) - lgamma(n - count + 1)
+    values, often = np.unique(first[~off], return_counts=True)
+    others = n - count - int(often.max())
+    return len(values) > 1 and others >= OTHERS * (count + 1) and enough(first[~off], len(relation.names), choice)
