@@ -956,7 +956,6 @@ class TestBands:
                 band=frame.band.where(frame.index != 7, "65+" if frame.age[7] < 65 else "18-24")
             ),
             lambda frame: frame.iloc[:12],
-            lambda frame: frame.assign(band=np.where(frame.age % 2 == 0, "even", "odd")),
             lambda frame: frame.assign(band=np.where(frame.age < 89, "most", "oldest")),  # hardly a row says so
             lambda frame: frame.assign(age=frame.x + np.where(frame.band == "65+", 40, 0), band=frame.band == "65+"),
         ],
@@ -964,6 +963,13 @@ class TestBands:
     def test_what_may_be_chance_is_not(self, spoil: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
         schema = schema_of(spoil(banded().drop(columns=["day", "quarter"])))
         assert not schema.relations
+
+    def test_levels_that_take_turns_are_no_bands(self) -> None:
+        frame = banded().drop(columns=["day", "quarter"])
+        frame["band"] = np.where(frame.age % 2 == 0, "even", "odd")
+        assert [one.how for one in schema_of(frame).relations] == ["groups"]  # each age has one
+        frame["age"] += 0.5  # no whole numbers: no keys
+        assert not schema_of(frame).relations
 
     @pytest.mark.parametrize("hidden", [(0,), (1,), (0, 1), (2,), (3,), (2, 3), (0, 1, 2, 3)])
     def test_fills_keep_to_them(self, hidden: tuple[int, ...]) -> None:

@@ -30,9 +30,10 @@ class Relation:
     names     of the columns; the first is the one that the others determine
     how       sum: weights @ cells = constant; product: of the cells, each to the power of its weight, that is the
               constant; levels: cells go one to one with the levels of the second of two columns; groups: levels of
-              the second of two columns belong to levels of the first, several to each, or each has one number of it;
-              bands: levels of the first of two columns (or months, quarters, weeks) are intervals of the second one;
-              part: the first of two columns is a part of the moments of the second one, or follows from it
+              the second of two columns (or numbers, see keys) belong to levels of the first, several to each, or each
+              has one number of it; bands: levels of the first of two columns (or months, quarters, weeks) are intervals
+              of the second one; part: the first of two columns is a part of the moments of the second one, or
+              follows from it
     weights   one a column, the first one 1; of sums and products alone
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
@@ -41,10 +42,12 @@ class Relation:
     significant  digits to which the first column is rounded, where its cells have no more than so many and larger ones
               have fewer decimals for that; of rounded ones alone
     apart     where that is no rounding, but two columns differ by a few values alone: those that were seen, evenly
-              spread, ascending
+              spread, ascending; so with the last digits of a code whose first ones (by a weight of -10, -100, …) are
+              the other column
     codes     of what goes with levels, alone or in groups, the code by level; None where no row has both. Of bands the
               level of each, from the least on, of parts what goes with each from 0 on, where it is not the number of
               the part itself; None: there nothing is said
+    keys      of groups whose second column is one of numbers: those that codes go with, smallest first
     cuts      the least value of each band but the first, smallest first
     part      which one of the moments, of parts alone
     count     what is counted of these since 1970-01-01, and ...
@@ -62,6 +65,7 @@ class Relation:
     significant: PositiveInt | None = None
     apart: tuple[float, ...] = ()
     codes: tuple[float | None, ...] = ()
+    keys: tuple[float, ...] = ()
     cuts: tuple[float, ...] = ()
     part: Part | None = None
     count: Count | None = None
@@ -74,6 +78,8 @@ class Relation:
         elif self.how == "groups":
             used = [code for code in self.codes if code is not None]
             sound = len(self.names) == 2 and not self.weights and not self.rounded and len(set(used)) > 1
+            sound = sound and (not self.keys or len(self.keys) == len(self.codes))
+            sound = sound and list(self.keys) == sorted(set(self.keys))
         elif self.how == "bands":
             known = [code for code in self.codes if code is not None]
             sound = len(self.names) == 2 and not self.weights and not self.rounded
@@ -90,8 +96,9 @@ class Relation:
             sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
             sound = sound and (not self.slack or (self.rounded and self.how == "sum"))
             sound = sound and (self.rounded or (not self.shift and self.significant is None))
-            ordered = list(self.apart) == sorted(self.apart) and self.weights == (1.0, -1.0)
+            ordered = list(self.apart) == sorted(self.apart) and len(self.weights) == 2 and self.weights[1] <= -1
             sound = sound and (not self.apart or (self.slack > 0 and ordered))
+        sound = sound and (self.how == "groups" or not self.keys)
         if not sound or (self.part is None) != (self.how != "part") or len(set(self.names)) != len(self.names):
             raise ValueError("the relation does not fit its columns")
 
@@ -117,6 +124,10 @@ class Relation:
             found = part_of(second + self.begin, self.count, self.part)
             known = np.isfinite(found)
             return np.where(known, self.coding[np.where(known, found, 0).astype(int)], np.nan) if self.codes else found
+        if self.keys:
+            keys, codes = np.array(self.keys), self.coding
+            places = np.minimum(np.searchsorted(keys, second), len(keys) - 1)
+            return np.where(keys[places] == second, codes[places], np.nan)
         places = second.astype(int) if self.how != "bands" else np.searchsorted(self.cuts, second, side="right")
         return np.asarray(self.coding[places])
 
@@ -165,6 +176,11 @@ class Relation:
             return f"'{first}' {how} the {WORDS[self.part]} of '{others[0]}'"
         if self.how == "product":
             return f"'{first}' = {self._product}{self._rounding}"
+        if self.apart and self.weights[1] < -1:
+            digits = len(plain(-self.weights[1])) - 1
+            least, most = (f"{round(self.constant + side * self.slack):0{digits}}" for side in (-1, 1))
+            rest = f"the others {least} to {most}" if least != most else f"the others {least}"
+            return f"the first digits of '{first}' are '{others[0]}', {rest}"
         if self.apart and not counted:
             return f"'{first}' is as far from '{others[0]}' as was seen"
         if self.apart:

@@ -25,6 +25,7 @@ from vgi_cli.columns.base import (
 )
 from vgi_cli.columns.categorical import ConstantLevel
 from vgi_cli.columns.levelled import Levelled, listed
+from vgi_cli.columns.lookups import Lookup
 from vgi_cli.columns.number import Constant, as_written
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
@@ -132,7 +133,8 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
 @dataclass(frozen=True)
 class Schema:
     """The columns of a fitted table in its order, the transform behind the codecs, and the relations between modelled
-    columns, their orders, skips, thresholds and structural zeros that fills keep to."""
+    columns, their orders, skips, thresholds and structural zeros that fills keep to, and what follows from columns that
+    are carried."""
 
     columns: tuple[Column, ...]
     transform: Transform = "linear"
@@ -143,6 +145,7 @@ class Schema:
     thresholds: tuple[Threshold, ...] = ()
     unasked: tuple[Unasked, ...] = ()
     structural_zeros: tuple[StructuralZeros, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
 
     @cached_property
     def encoded(self) -> tuple[ModelledColumn, ...]:
@@ -195,6 +198,7 @@ class Schema:
             "structural_zeros": [
                 _adapter(StructuralZeros).dump_python(one, mode="json") for one in self.structural_zeros
             ],
+            "lookups": [_adapter(Lookup).dump_python(one, mode="json") for one in self.lookups],
         }
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -223,7 +227,8 @@ class Schema:
             raise _damaged("columns do not fit together")
         kept = {"relations": document.relations, "orders": document.orders, "skips": document.skips}
         kept |= {"thresholds": document.thresholds, "unasked": document.unasked}
-        schema = cls(columns, document.transform, **kept, structural_zeros=document.structural_zeros)
+        kept |= {"structural_zeros": document.structural_zeros, "lookups": document.lookups}
+        schema = cls(columns, document.transform, **kept)
         if not all(_fits(one, schema) for one in schema.relations):
             raise _damaged("relations do not fit the columns")
         numbers = {column.name for column in schema.encoded if column.level_counts[-1] == 0}
@@ -240,6 +245,9 @@ class Schema:
             raise _damaged("blank columns do not fit their skips")
         if not all(set(one.names) <= set(counts) for one in schema.structural_zeros):
             raise _damaged("structural zeros do not fit the columns")
+        carried = {column.name for column in columns if isinstance(column, Carried)}
+        if not all(one.by in carried and _codes_fit(one.codes, counts.get(one.name)) for one in schema.lookups):
+            raise _damaged("what follows from carried columns does not fit the columns")
         return schema
 
 
@@ -256,6 +264,7 @@ class _Document:
     thresholds: tuple[Threshold, ...] = ()
     unasked: tuple[Unasked, ...] = ()
     structural_zeros: tuple[StructuralZeros, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
 
 
 def _decided(one: Unasked, schema: Schema) -> bool:
@@ -279,6 +288,11 @@ def _checked(adapter: TypeAdapter[T], raw: Any, place: str = "") -> T:
         raise _damaged(f"{where.rstrip('.')}: {first['msg']}") from None
 
 
+def _codes_fit(codes: Collection[float | None], levels: int | None) -> bool:
+    """Whether codes are of a column with so many levels (0: of numbers; None: there is no such column)."""
+    return levels is not None and (levels == 0 or set(codes) - {None} <= set(range(levels)))
+
+
 def _fits(relation: Relation, schema: Schema) -> bool:
     """Whether the columns of a relation are modelled, and have the levels that it pairs."""
     columns = {column.name: column for column in schema.encoded}
@@ -286,9 +300,8 @@ def _fits(relation: Relation, schema: Schema) -> bool:
         return False
     counts = [columns[name].level_counts[-1] for name in relation.names]
     if relation.how in ("levels", "groups"):
-        codes = {code for code in relation.codes if code is not None}
-        numbers = counts[0] == 0
-        return counts[1] == len(relation.codes) and (numbers or codes <= set(range(counts[0])))
+        levels = 0 if relation.keys else len(relation.codes)
+        return counts[1] == levels and _codes_fit(relation.codes, counts[0])
     if relation.how == "bands":
         periods = counts[0] == 0 and columns[relation.names[0]].kind == "date"
         return counts[1] == 0 and (periods or set(relation.codes) - {None} <= set(range(counts[0])))

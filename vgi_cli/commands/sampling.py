@@ -31,6 +31,7 @@ from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.keys import told_by_keys
 from vgi_cli.encoding.redundant import codes_of, rule_words
 from vgi_cli.encoding.skips import beside_blanks, mask_probability
 from vgi_cli.encoding.structural_zeros import possible
@@ -210,7 +211,8 @@ class Sampling:
 
         uniform = functools.partial(uniform_of, noise, schema)
         ties = functools.partial(uniform_beside, noise, schema)
-        apart = keep_relations(draws, observed, missing, schema, uniform=uniform, ties=ties)
+        told = said_by_keys(rows, schema)
+        apart = keep_relations(draws, observed, missing, schema, uniform=uniform, ties=ties, told=told)
         levels = None if turned is x else (self._codes(x, rows), self._codes(turned, rows))
         before, moved = draws, self.deltas.move(draws, levels, rows, noise) if self.deltas else draws
         if self._request.point is not None:
@@ -219,7 +221,7 @@ class Sampling:
             moved = point_estimate(moved, point, schema) if self.deltas else before
             draws = before.copy()
             first = functools.partial(uniform_of, replace(noise, draws=noise.draws[:1]), schema)
-            apart = keep_relations(draws, observed, missing, schema, uniform=first)
+            apart = keep_relations(draws, observed, missing, schema, uniform=first, told=told)
         for place in self.deltas.places:
             own = moved[..., place]
             draws[..., place] = np.where(own == before[..., place], draws[..., place], own)
@@ -372,6 +374,14 @@ def observed_codes(rows: Rows, schema: Schema, names: Collection[str]) -> Floats
         if column.name in names:
             codes[:, i] = codes_of(rows.source.table, column)[places]
     return codes
+
+
+def said_by_keys(rows: Rows, schema: Schema) -> Floats | None:
+    """[N, columns] what keys that are carried say of rows, NaN: nothing; None where there are no such keys, or the rows
+    come encoded."""
+    if rows.source is None or not schema.lookups:
+        return None
+    return told_by_keys(rows.source.table, schema, rows.places.numpy())
 
 
 def point_estimate(draws: Floats, point: Point, schema: Schema) -> Floats:

@@ -23,6 +23,9 @@ WITHIN = 1e-6
 RARELY = 1e-6
 """How often distances between two columns are drawn that were seen too rarely to be listed, when others are as well."""
 
+MOST_AT_ONCE = 1_000_000
+"""Keys that are compared with cells at once, of one draw."""
+
 
 @dataclass(eq=False)
 class RelationCells:
@@ -201,6 +204,8 @@ def within_levels(
 ) -> tuple[Floats, Bools]:
     """Cells [m, n] of the second column of groups, or of bands and parts, as all of some levels leave them, and where
     they do."""
+    if levels[0].cells.relation.keys:
+        return _at_keys(values, levels)
     if levels[0].cells.relation.how == "groups":
         return _in_groups(values, levels)
     if isinstance(column, Moment) and any(one.cells.relation.how == "part" for one in levels):
@@ -232,6 +237,33 @@ def _in_groups(levels: Floats, groups: Sequence[Levels]) -> tuple[Floats, Bools]
     other = (np.cumsum(may, -1) > wanted[..., None]).argmax(-1)
     stays = np.take_along_axis(may, drawn[..., None], -1)[..., 0]
     return np.where(stays, drawn, other).astype(np.float64), count > 0
+
+
+def _at_keys(values: Floats, groups: Sequence[Levels]) -> tuple[Floats, Bools]:
+    """Numbers [m, n] moved to the nearest keys that have what is known of other columns, and where there are such, or
+    it is not known of the number itself what it has."""
+    keys = np.unique(np.concatenate([group.cells.relation.keys for group in groups]))
+    said = [group.cells.relation.said(keys) for group in groups]
+    found, able = values.copy(), np.ones(values.shape, bool)
+    known = np.logical_or.reduce([group.rows for group in groups])
+    rows = np.flatnonzero(np.broadcast_to(known, values.shape[1:]))
+    for draw in range(len(values)):
+        for some in np.array_split(rows, len(rows) * len(keys) // MOST_AT_ONCE + 1):
+            may = np.ones((len(some), len(keys)), bool)
+            might, stays = may.copy(), np.ones(len(some), bool)
+            for group, own in zip(groups, said, strict=True):
+                level = group.level[draw, some][:, None]
+                elsewhere = ~np.broadcast_to(group.rows, values.shape[1:])[some]
+                holds = (np.abs(own - level) <= FLOAT * np.abs(level)) | elsewhere[:, None]
+                may &= holds
+                might &= holds | np.isnan(own)
+                stays &= np.isnan(group.cells.relation.said(values[draw, some])) | elsewhere
+            may = np.where(may.any(1, keepdims=True), may, might)
+            away = np.where(may, np.abs(keys - values[draw, some][:, None]), np.inf)
+            there = np.isfinite(away.min(1))
+            found[draw, some] = np.where(there, keys[away.argmin(1)], values[draw, some])
+            able[draw, some] = there | stays
+    return found, able
 
 
 class Levels(NamedTuple):

@@ -13,6 +13,7 @@ from vgi_cli.columns.bounds import asked_for
 from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.datetime import Moment, century_note, duration_note, midnight_note, several_note
 from vgi_cli.columns.lattice import lying_on
+from vgi_cli.columns.lookups import Lookup
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
@@ -33,6 +34,8 @@ from vgi_cli.columns.wording import (
 from vgi_cli.encoding.check import BareRows, Holes
 from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_excepted
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
+from vgi_cli.encoding.keys import keys_among
+from vgi_cli.encoding.nested import nested_among
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
@@ -184,9 +187,14 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
     if any(one.apart and ordered & set(one.names) for one in relations):  # its columns would be settled before these
         relations = tuple(one for one in relations if not (one.apart and ordered & set(one.names)))
         orders = orders_among(table, schema, relations)
+    lookups: tuple[Lookup, ...] = ()
+    if looked:
+        relations = nested_among(table, schema, relations)
+        by_keys, lookups = keys_among(table, schema, relations)
+        relations = (*relations, *by_keys)
     kept = skips_among(table, schema, skips) if looked else ()
     thresholds = thresholds_among(table, schema, kept) if looked else ()
-    schema = replace(schema, relations=relations, orders=orders, skips=kept, thresholds=thresholds)
+    schema = replace(schema, relations=relations, orders=orders, skips=kept, thresholds=thresholds, lookups=lookups)
     zeros = structural_zeros_among(table, schema) if looked else ()
     return replace(schema, unasked=unasked_among(table, schema), structural_zeros=zeros)
 

@@ -51,6 +51,7 @@ def keep_relations(
     schema: Schema,
     uniform: Callable[[str], Floats] | None = None,
     ties: Callable[[str, str], Floats] | None = None,
+    told: Floats | None = None,
 ) -> Apart:
     """Let the fills keep to the skips and thresholds of their columns (`skips.py`), to their relations, and to their
     orders (`orders.py`), in place. In which rows of all draws some fill could not.
@@ -63,6 +64,8 @@ def keep_relations(
               columns that differ by a few values to any of these
     ties      by the names of a column and of the other one of its order random numbers from 0 to 1 [m, N]; None: fills
               of columns in order are equal as often as they are drawn so
+    told      [N, columns] codes that holes get before all others, as columns that are carried say what they are
+              (`keys.py`); NaN: nothing is said. None: of no cell
 
     A hole that the other cells of its relation determine gets what they say; so does one that two sums determine
     together. Where several cells of a relation are missing, all but one stay as they were drawn and the last one is
@@ -75,6 +78,9 @@ def keep_relations(
     together then, another value of one of them is tried, and the others follow from that (`redrawing.py`).
     """
     apart = Apart(draws.shape[:2])
+    if told is not None and (known := missing & ~np.isnan(told)).any():
+        draws[:, known] = told[known]
+        observed, missing = np.where(known, told, observed), missing & ~known
     if uniform is not None:
         apart.update(keep_skips(draws, missing, schema, uniform))
         apart.update(keep_thresholds(draws, missing, schema, uniform))

@@ -140,6 +140,7 @@ def every_kept(schema: Schema, moved: Collection[str] | None = None, *, ties: bo
 
     return [
         *(relation_words(one, schema) for one in schema.relations if counts(one.names)),
+        *(one.words() for one in schema.lookups if counts((one.name,))),
         *(one.words_of_ties() if ties else one.words() for one in schema.orders if counts((one.low, one.high))),
         *(_skip_words(one, schema) for one in schema.skips if counts((one.name,))),
         *(_threshold_words(one, schema) for one in schema.thresholds if counts((one.name,))),

@@ -1,0 +1,245 @@
+"""What has one value for each key: the consumer price index of a year, the sex of a patient, the size of a school.
+
+The keys are whole numbers that are modelled, or texts and ids that are carried. (Of levels `relations.py` finds this.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vgi_cli.columns.base import Carried
+from vgi_cli.columns.lookups import Lookup, digest
+from vgi_cli.columns.notation import quantities
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Floats, Ints
+from vgi_cli.columns.relations import Relation
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.independence import Rows
+from vgi_cli.encoding.redundant import codes_of
+from vgi_cli.encoding.relations import ENOUGH
+from vgi_cli.table.base import Table
+
+FEWEST, MOST = 3, 10_000
+"""Least and greatest number of keys that a table has."""
+REPEATED = 0.5
+"""Share of the keys, at least, that have the other column in several rows."""
+COUNTED = 5
+"""So many rows of a key count at most, beyond the first: one large group says little of the others."""
+NEIGHBOURS = 2
+"""Keys on either side of a number with whose rows its own ones are compared: what changes little by little is the same
+there, too."""
+FIRST_LOOK = 200
+"""Rows by which most pairs of columns are found not to go together."""
+
+
+class _Key(NamedTuple):
+    """A column whose cells may be keys.
+
+    name     of the column
+    places   [N] the number of the key of each row; -1: none
+    numbers  [keys] the keys, ascending, where they are numbers; else none
+    texts    the texts of the others
+    """
+
+    name: str
+    places: Ints
+    numbers: Floats
+    texts: Sequence[str]
+
+    @property
+    def size(self) -> int:
+        """How many keys there are."""
+        return len(self.texts) or len(self.numbers)
+
+
+def keys_among(
+    table: Table, schema: Schema, relations: Sequence[Relation]
+) -> tuple[tuple[Relation, ...], tuple[Lookup, ...]]:
+    """What follows from keys, beyond what other `relations` say: from each a value of the column, wherever both are
+    observed, by more rows than chance explains. Of several keys with the same column the one with the fewest is taken,
+    of those that go one to one the first one in the table."""
+    numbers, texts = list(_numbers(table, schema)), list(_carried(table, schema))
+    if not numbers and not texts:
+        return (), ()
+    codes = {column.name: codes_of(table, column) for column in schema.encoded}
+    rows, said = Rows(table, schema, np.arange(table.N), codes), _Said(relations)
+    enough = ENOUGH + 2 * float(np.log(len(schema.columns)))
+    before: set[str] = set()
+    found: list[Relation] = []
+    lookups: list[Lookup] = []
+    for column in schema.encoded:
+        name, own = column.name, _places(codes[column.name])
+        if not column.pooled and own.max() > 0:
+            able = [key for key in numbers if key.name != name and not said.settles(name, key.name)]
+            # of two columns that go one to one the later one follows from the earlier one
+            open_ = [
+                key for key in able if key.name in before or not (_is_key(name, numbers) and _decides(own, key.places))
+            ]
+            if (number := _decided(rows, open_, name, own, enough)) is not None:
+                numbered, values = _pairs(number, own, codes[name])
+                keys = tuple(number.numbers[numbered].tolist())
+                found.append(Relation(names=(name, number.name), how="groups", keys=keys, codes=values))
+            if (text := _decided(rows, texts, name, own, enough)) is not None:
+                places, values = _pairs(text, own, codes[name])
+                digests = tuple(digest(text.texts[place]) for place in places.tolist())
+                lookups.append(Lookup(name=name, by=text.name, keys=digests, codes=values))
+        before.add(name)
+    return tuple(found), tuple(lookups)
+
+
+def told_by_keys(table: Table, schema: Schema, rows: Ints | None = None) -> Floats:
+    """[N, columns] the codes that keys which are carried say of the modelled columns, in some rows of a table (None:
+    all); NaN: nothing. Keys that the table lacks say nothing."""
+    told = np.full((table.N if rows is None else len(rows), len(schema.encoded)), np.nan)
+    for one in schema.lookups:
+        own = _said_by(table, one)
+        own = own if rows is None else own[rows]
+        place = schema.modelled.index(one.name)
+        told[:, place] = np.where(np.isnan(told[:, place]), own, told[:, place])
+    return told
+
+
+def unlike_keys(table: Table, schema: Schema) -> list[int]:
+    """Of each lookup of a schema, in how many rows of a table the cell is observed and is not what the key says."""
+    columns = {column.name: column for column in schema.encoded}
+    counts = []
+    for one in schema.lookups:
+        said, codes = _said_by(table, one), codes_of(table, columns[one.name])
+        counts.append(int((~np.isnan(said) & ~np.isnan(codes) & (said != codes)).sum()))
+    return counts
+
+
+def _said_by(table: Table, one: Lookup) -> Floats:
+    """[N] the codes by a lookup, in a table."""
+    if one.by not in table.names or not (cells := table.column(one.by)).levelled:
+        return np.full(table.N, np.nan)
+    texts, places = cells.distinct
+    said = np.append(one.said(texts), np.nan)
+    return np.asarray(said[np.where(cells.missing, -1, places)])
+
+
+class _Said:
+    """What relations say of columns already."""
+
+    def __init__(self, relations: Sequence[Relation]) -> None:
+        self._coded = {one.names[0] for one in relations if one.coded}
+        self._pairs = {frozenset(one.names) for one in relations if not one.slack}
+
+    def settles(self, name: str, key: str) -> bool:
+        """Whether a column follows from levels, or goes with the key by a formula."""
+        return name in self._coded or frozenset((name, key)) in self._pairs
+
+
+def _numbers(table: Table, schema: Schema) -> Iterator[_Key]:
+    """The columns of whole numbers that may be keys."""
+    for column in schema.encoded:
+        if isinstance(column, Number) and column.whole:
+            codes = codes_of(table, column)
+            places = _places(codes)
+            if _may_be_keys(places):
+                yield _Key(column.name, places, np.unique(codes[~np.isnan(codes)]), ())
+
+
+def _carried(table: Table, schema: Schema) -> Iterator[_Key]:
+    """The columns that are carried and may be keys: ids and names, no measurements."""
+    for column in schema.columns:
+        if not isinstance(column, Carried) or column.role not in ("data", "id") or column.name not in table.names:
+            continue
+        cells = table.column(column.name)
+        if not cells.levelled:
+            continue
+        texts, every = cells.distinct
+        known = ~cells.missing & (every >= 0)
+        held, own = np.unique(every[known], return_inverse=True)
+        places = np.full(table.N, -1)
+        places[known] = own.reshape(-1)
+        if not _may_be_keys(places):
+            continue
+        used = [texts[place] for place in held.tolist()]
+        if column.role == "id" or not quantities(used):
+            yield _Key(column.name, places, np.empty(0), used)
+
+
+def _may_be_keys(places: Ints) -> bool:
+    """Whether there are several keys, of which many have several rows; places [N]: of each row (-1: none)."""
+    counts = np.bincount(places[places >= 0])
+    return FEWEST <= len(counts) <= MOST and bool((counts > 1).mean() >= REPEATED)
+
+
+def _places(codes: Floats) -> Ints:
+    """[N] the number of the value of each cell, by codes [N]; -1 where it is missing."""
+    known = ~np.isnan(codes)
+    places = np.full(len(codes), -1)
+    places[known] = np.unique(codes[known], return_inverse=True)[1].reshape(-1)
+    return places
+
+
+def _is_key(name: str, keys: Sequence[_Key]) -> bool:
+    """Whether a column is among some that may be keys."""
+    return any(key.name == name for key in keys)
+
+
+def _decided(rows: Rows, keys: Sequence[_Key], name: str, own: Ints, enough: float) -> _Key | None:
+    """Of columns that may be keys the one with the fewest keys that decide a column, with the values own [N] (-1:
+    none), by so many nats; None where none does."""
+    able = sorted((key for key in keys if _decides(key.places, own)), key=lambda key: key.size)
+    return next((key for key in able if _evidence(rows, key, name, own) >= enough), None)
+
+
+def _pairs(key: _Key, own: Ints, codes: Floats) -> tuple[Ints, tuple[float, ...]]:
+    """The keys that have a value [keys], and the codes of these, by the values own [N] (-1: none) of the rows and their
+    codes [N]."""
+    code, both = np.full(key.size, np.nan), (key.places >= 0) & (own >= 0)
+    code[key.places[both]] = codes[both]
+    seen = np.flatnonzero(~np.isnan(code))
+    return seen, tuple(code[seen].tolist())
+
+
+def _decides(keys: Ints, values: Ints) -> bool:
+    """Whether all rows of a key (places [N], -1: none) have the same value [N] (-1: none), and there are several."""
+    both = np.flatnonzero((keys >= 0) & (values >= 0))
+    for some in (both[:FIRST_LOOK], both):
+        own, of = keys[some], np.full(int(keys.max()) + 1, -1)
+        of[own] = values[some]
+        if not len(some) or (of[own] != values[some]).any():
+            return False
+    return len(np.unique(of[of >= 0])) > 1
+
+
+def _evidence(rows: Rows, key: _Key, name: str, values: Ints) -> float:
+    """Nats by which it would be chance that the rows of each key have one value of a column; also where the rows are
+    those of groups that another column names, each of which has one key and one value: then it counts groups, not
+    rows."""
+    both = (key.places >= 0) & (values >= 0)
+    found = [_surprise(key.places[both], values[both], ordered=not key.texts)]
+    for keys, own in rows.by_groups((key.name, key.places), (name, values)):
+        if len(np.unique(keys)) < len(keys):  # else the groups are the keys by other names
+            found.append(_surprise(keys, own, ordered=not key.texts))
+    return min(found)
+
+
+def _surprise(keys: Ints, values: Ints, *, ordered: bool) -> float:
+    """The same of rows with keys [n] and values [n], of which those of one key are equal; `ordered`: beyond what the
+    rows with neighbouring keys say. 0 where most keys have one row alone."""
+    held, at, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    if not (counts > 1).mean() >= REPEATED:
+        return 0.0
+    value = np.empty(len(held), int)
+    value[at.reshape(-1)] = values
+    share = np.bincount(values)[value] / len(values)
+    if ordered:
+        share = np.maximum(share, _alike(value, counts))
+    return float(-(np.minimum(counts - 1, COUNTED) * np.log(share)).sum())
+
+
+def _alike(value: Ints, counts: Ints) -> Floats:
+    """[keys] the share of the rows of neighbouring keys that have the value of a key; counts [keys] of rows."""
+    same, rows = np.zeros(len(value)), np.zeros(len(value))
+    for step in range(1, NEIGHBOURS + 1):
+        for own, other in ((slice(step, None), slice(None, -step)), (slice(None, -step), slice(step, None))):
+            rows[own] += counts[other]
+            same[own] += counts[other] * (value[other] == value[own])
+    return same / np.maximum(rows, 1)

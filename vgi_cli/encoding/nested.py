@@ -1,0 +1,69 @@
+"""Codes whose first digits are those of another column: the number of a pupil, 17001, of the school 1."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.relations import Relation
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.redundant import codes_of
+from vgi_cli.encoding.relations import DISTANCES, ENOUGH
+from vgi_cli.table.base import Table
+
+FEWEST_ROWS, FIRST_LOOK = 30, 200
+"""Rows in which both are observed, at least; and by which most pairs of columns are found to be none."""
+MOST_DIGITS, LARGEST = 9, 1e15
+"""Digits that follow those of the other column, and numbers up to which all whole ones are exact."""
+
+
+def nested_among(table: Table, schema: Schema, relations: Sequence[Relation]) -> tuple[Relation, ...]:
+    """Relations, with what the first digits of codes are: beside others, and in place of those that take the rest of
+    the digits for rounding."""
+    numbers = [one for one in schema.encoded if isinstance(one, Number) and one.whole and one.notation is None]
+    codes = {one.name: codes_of(table, one) for one in numbers}
+    exact = {frozenset(one.names) for one in relations if not one.slack}
+    choice = np.log(max(len(numbers), 1) ** 2 * MOST_DIGITS)
+    found: dict[str, Relation] = {}
+    for code, first in itertools.permutations(codes, 2):
+        if code not in found and frozenset((code, first)) not in exact:
+            relation = _nested(code, first, np.stack([codes[code], codes[first]], 1), float(choice))
+            if relation is not None:
+                found[code] = relation
+    instead = {frozenset(one.names) for one in found.values()}
+    kept = [one for one in relations if not (one.slack and frozenset(one.names) in instead)]
+    return (*kept, *found.values())
+
+
+def _nested(code: str, first: str, values: Floats, choice: float) -> Relation | None:
+    """That the first digits of codes are those of another column, both in values [N, 2]; None where they are not, or
+    so few rows say so that this may be chance."""
+    whole = values[~np.isnan(values).any(1)]
+    if len(whole) < FEWEST_ROWS or whole.min() < 0 or whole.max() > LARGEST:
+        return None
+    some = whole[:FIRST_LOOK]
+    bases = [10.0**digits for digits in range(1, MOST_DIGITS + 1)]
+    base = next((one for one in bases if (some[:, 0] // one == some[:, 1]).all()), None)
+    if base is None or (whole[:, 0] // base != whole[:, 1]).any():
+        return None
+    counts = np.unique(whole[:, 1], return_counts=True)[1]
+    share = counts / len(whole)
+    if -(counts * np.log(share)).sum() < ENOUGH + choice:
+        return None
+    rest = whole[:, 0] - base * whole[:, 1]
+    if np.ptp(rest) == 0:
+        return None  # that is a line
+    levels = (np.arange(DISTANCES) + 0.5) / DISTANCES
+    least, most = float(rest.min()), float(rest.max())
+    return Relation(
+        names=(code, first),
+        weights=(1.0, -base),
+        constant=0.5 * (least + most),
+        rounded=True,
+        slack=0.5 * (most - least),
+        apart=tuple(np.quantile(rest, levels, method="nearest").tolist()),
+    )
