@@ -113,6 +113,9 @@ def test_what_is_carried_is_said_with_its_limit_and_the_flag() -> None:
     _, notes = inferred(names(10, 40))
     line = "column 'x' is carried: text of 10 levels, more than a fifth of its 40 cells (`--column x=categorical` "
     assert f"{line}models it)" in notes
+    _, notes = inferred([*names(60, 1000), "", ""])
+    line = "column 'x' is carried: text of 60 levels, more than 50 (`--column x=categorical` models it, and fills its "
+    assert f"{line}2 holes, which stay otherwise)" in notes
     assert not any("levels" in note for note in inferred(["a", "b"] * 10)[1])
     _, notes = inferred(["Not sampled today.", "Nest was empty.", ""] * 10)
     assert "column 'x' is carried: free text (`--column x=categorical` models it all the same)" in notes

@@ -82,6 +82,7 @@ def keys_among(
                 numbered, values = _pairs(number, own, codes[name])
                 keys = tuple(number.numbers[numbered].tolist())
                 found.append(Relation(names=(name, number.name), how="groups", keys=keys, codes=values))
+                said.add(found[-1])
             if (text := _decided(rows, texts, name, own, enough)) is not None:
                 places, values = _pairs(text, own, codes[name])
                 digests = tuple(digest(text.texts[place]) for place in places.tolist())
@@ -122,15 +123,24 @@ def _said_by(table: Table, one: Lookup) -> Floats:
 
 
 class _Said:
-    """What relations say of columns already."""
+    """What relations say of columns already; `add` one that was found."""
 
     def __init__(self, relations: Sequence[Relation]) -> None:
         self._coded = {one.names[0] for one in relations if one.coded}
-        self._pairs = {frozenset(one.names) for one in relations if not one.slack}
+        exact = [one for one in relations if not one.slack]
+        self._pairs = {frozenset(one.names) for one in exact}
+        self._formulas = [one.names for one in exact if not one.coded]
+        self._follow: dict[str, set[str]] = {}
+
+    def add(self, relation: Relation) -> None:
+        name, key = relation.names
+        self._follow.setdefault(key, set()).add(name)
 
     def settles(self, name: str, key: str) -> bool:
-        """Whether a column follows from levels, or goes with the key by a formula."""
-        return name in self._coded or frozenset((name, key)) in self._pairs
+        """Whether a column follows from levels, goes with the key by a formula, or is computed from columns that follow
+        from it."""
+        computed = any(names[0] == name and set(names[1:]) <= self._follow.get(key, set()) for names in self._formulas)
+        return name in self._coded or frozenset((name, key)) in self._pairs or computed
 
 
 def _numbers(table: Table, schema: Schema) -> Iterator[_Key]:
@@ -144,7 +154,7 @@ def _numbers(table: Table, schema: Schema) -> Iterator[_Key]:
 
 
 def _carried(table: Table, schema: Schema) -> Iterator[_Key]:
-    """The columns that are carried and may be keys: ids and names, no measurements."""
+    """The columns that are carried and may be keys: ids, whole numbers and names, no measurements."""
     for column in schema.columns:
         if not isinstance(column, Carried) or column.role not in ("data", "id") or column.name not in table.names:
             continue
@@ -159,7 +169,7 @@ def _carried(table: Table, schema: Schema) -> Iterator[_Key]:
         if not _may_be_keys(places):
             continue
         used = [texts[place] for place in held.tolist()]
-        if column.role == "id" or not quantities(used):
+        if column.role == "id" or all(map(str.isdecimal, used)) or not quantities(used):
             yield _Key(column.name, places, np.empty(0), used)
 
 

@@ -15,7 +15,7 @@ from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.encoding.relations import DISTANCES, ENOUGH
 from vgi_cli.table.base import Table
 
-FEWEST_ROWS, FIRST_LOOK = 30, 200
+FEWEST_ROWS, FIRST_LOOK = 10, 200
 """Rows in which both are observed, at least; and by which most pairs of columns are found to be none."""
 MOST_DIGITS, LARGEST = 9, 1e15
 """Digits that follow those of the other column, and numbers up to which all whole ones are exact."""

@@ -229,6 +229,8 @@ def _many(cells: Cells) -> str | None:
     held = np.bincount(places[places >= 0])
     pooled = levels > MOST_NAMED or (levels > MOST and held[held > 0].min() < PER_NAMED)
     flag = f"`{kind_flag(cells.name, 'categorical')}` models it" + (" with rare levels pooled" if pooled else "")
+    holes = int(cells.missing.sum()) if levels <= MOST_NAMED else 0  # else those of an id, perhaps, which nothing fills
+    flag += f", and fills its {holes:,} hole{'s' * (holes > 1)}, which stay otherwise" if holes else ""
     what = f"{'text of ' if cells.textual else ''}{levels:,} levels"
     return f"column '{cells.name}' is carried: {what}, {limit} ({flag})"
 

@@ -1,0 +1,41 @@
+"""What has one value for each key, from the table to fills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.program import Vgi
+
+
+@pytest.mark.parametrize("how_named", ["number", "id", "text"])
+def test_fills_follow_from_keys(vgi: Vgi, tmp_path: Path, how_named: str) -> None:
+    """Persons in several years, by numbers, ids and names; without the rule hardly a fill is right."""
+    rng = np.random.default_rng(0)
+    person, year = np.repeat(np.arange(100, 180), 6), np.tile(2001 + np.arange(6), 80)
+    born = rng.integers(1940, 1990, 80)[person - 100]
+    truth = pd.DataFrame({"person": person, "year": year, "born": born, "income": rng.lognormal(10, 1, 480).round()})
+    truth["prices"] = np.array([97.1, 100.0, 102.4, 101.3, 105.9, 108.0])[year - 2001]
+    if how_named == "text":
+        truth["person"] = [f"who {number}" for number in person]
+    flags = ["--id", "person"] if how_named == "id" else []
+    holes = rng.random(480) < 0.3
+    holes[::6] = False
+    table = truth.mask(holes[:, None] & np.isin(truth.columns, ["born", "prices", "income"]))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    right = {}
+    for how in ("keep", "ignore"):
+        few = ["--model", "mixture", "--set", "model.components=1", "--set", "bootstrap=none"]
+        few += ["--set", f"table.relations={how}", *flags]
+        fit = vgi("fit", tmp_path / "t.csv", "--out", tmp_path / how, *few)
+        assert fit.code == 0
+        for words in ("'born' follows from 'person'", "'prices' follows from 'year'"):
+            assert (words in fit.err) == (how == "keep")
+        impute = vgi("impute", "--checkpoint", tmp_path / how, "--m", 2, "--out", tmp_path / f"{how}.csv")
+        assert impute.code == 0 and "do not keep" not in impute.err
+        filled = [pd.read_csv(tmp_path / f"{how}.{i}.csv") for i in (1, 2)]
+        right[how] = [[(one[name] == truth[name])[holes].mean() for name in ("born", "prices")] for one in filled]
+    assert np.min(right["keep"]) == 1 and np.max(right["ignore"]) < 0.5

@@ -1,0 +1,295 @@
+"""What has one value for each key: a whole number, or a text or an id that is carried; and first digits of codes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.encoding.test_following import kept_apart, spread
+from tests.encoding.test_relations import KEPT, codes_in, holed, schema_of
+from vgi_cli.columns.lookups import Lookup, digest
+from vgi_cli.columns.relations import Relation
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.check import check
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.keys import told_by_keys, unlike_keys
+from vgi_cli.encoding.redundant import every_kept
+from vgi_cli.encoding.relations import departures
+from vgi_cli.errors import RunError
+from vgi_cli.table.frames import from_frame
+
+
+def panel(n: int = 60, waves: int = 5, seed: int = 0) -> pd.DataFrame:
+    """Persons in several years: what is theirs in all of them, what is the same for all in a year, and what is not."""
+    rng = np.random.default_rng(seed)
+    person, year = np.repeat(np.arange(1, n + 1), waves), np.tile(2001 + np.arange(waves), n)
+    return pd.DataFrame(
+        {
+            "person": person,
+            "year": year,
+            "sex": rng.choice(["f", "m"], n)[person - 1],
+            "born": rng.integers(1940, 1990, n)[person - 1],
+            "index": np.array([97.1, 100.0, 102.4, 101.3, 105.9, 108.0])[year - 2001],
+            "income": np.exp(rng.normal(10, 1, n * waves)).round(),
+        }
+    )
+
+
+def coded(n: int = 400, seed: int = 0) -> pd.DataFrame:
+    """Pupils, numbered within their schools, and something else."""
+    rng = np.random.default_rng(seed)
+    school = rng.integers(1, 90, n)
+    return pd.DataFrame(
+        {"school": school, "pupil": 10_000 * school + rng.integers(7_001, 7_219, n), "x": rng.normal(size=n)}
+    )
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+    """With the persons by names, which are carried."""
+    return frame.assign(person=[f"who {i}" for i in frame.person])
+
+
+def kept(schema: Schema, frame: pd.DataFrame, missing: np.ndarray, m: int = 3) -> np.ndarray:
+    """[m, N, columns] draws of other rows, kept to what holds in every row; no row departs from it."""
+    true = codes_in(frame, schema)
+    draws = spread(true, missing, m)
+    told = told_by_keys(from_frame(frame), schema)
+    rng = np.random.default_rng(2)
+    numbers = {name: rng.random(draws.shape[:2]) for name in schema.modelled}
+    apart = keep_relations(draws, true, missing, schema, uniform=numbers.__getitem__, told=told)
+    assert apart.count() == 0
+    assert kept_apart(schema, draws) == 0
+    np.testing.assert_array_equal(draws[:, ~missing], np.broadcast_to(true[~missing], draws[:, ~missing].shape))
+    return draws
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("share", [0.0, 0.15])
+    def test_years_and_persons(self, share: float) -> None:
+        schema = schema_of(holed(panel(), share=share))
+        assert every_kept(schema)[:3] == [
+            "'sex' follows from 'person'",
+            "'born' follows from 'person'",
+            "'index' follows from 'year'",
+        ]
+        index = next(one for one in schema.relations if one.names == ("index", "year"))
+        assert index.how == "groups" and index.keys == (2001, 2002, 2003, 2004, 2005)
+        assert index.codes == (97.1, 100.0, 102.4, 101.3, 105.9)
+        assert Schema.from_json(schema.to_json()).relations == schema.relations
+
+    @pytest.mark.parametrize("hidden", ["index", "year", "sex", "person", "index year", "sex born", "person sex year"])
+    def test_fills_keep_to_them(self, hidden: str) -> None:
+        frame = panel()
+        schema = schema_of(frame)
+        true = codes_in(frame, schema)
+        missing = np.zeros(true.shape, bool)
+        missing[::4, [schema.modelled.index(name) for name in hidden.split()]] = True
+        draws = kept(schema, frame, missing)
+        if hidden in ("index", "year", "sex", "sex born"):  # the others determine it
+            assert (draws == true).all()
+
+    def test_what_a_key_is_that_was_not_seen_is_drawn(self) -> None:
+        frame = panel()
+        schema = schema_of(frame[frame.year > 2001])
+        true = codes_in(frame, schema)
+        missing = np.zeros(true.shape, bool)
+        place = schema.modelled.index("index")
+        missing[:, place] = True
+        draws = spread(true, missing)
+        before = draws.copy()
+        keep_relations(draws, true, missing, schema)
+        unseen = (frame.year == 2001).to_numpy()
+        assert (draws[:, unseen, place] == before[:, unseen, place]).all()
+        assert (draws[:, ~unseen, place] == true[~unseen, place]).all()
+
+    def test_rows_of_another_table_that_depart_are_counted(self) -> None:
+        frame = panel()
+        schema = schema_of(frame)
+        other = frame.assign(
+            sex=frame.sex.mask(frame.index == 7, "x").replace("x", "f" if frame.sex[7] == "m" else "m")
+        )
+        place = [one.names[0] for one in schema.relations].index("sex")
+        assert departures(from_frame(other), schema)[place] == 1
+
+    def test_two_columns_that_go_one_to_one(self) -> None:
+        """The later one follows from the earlier one, and others from the earlier one alone."""
+        frame = panel(waves=6)
+        frame["round"] = np.array([3, 1, 4, 2, 6, 5])[frame.year - 2001]
+        words = every_kept(schema_of(frame))
+        assert "'round' follows from 'year'" in words and "'index' follows from 'year'" in words
+        assert not any(one.endswith("from 'round'") or one.startswith("'year'") for one in words)
+
+    def test_what_follows_from_a_person_is_no_matter_of_what_else_does(self) -> None:
+        """Two persons of one age and one sex are a coincidence; that their rows agree is not."""
+        rng = np.random.default_rng(0)
+        age, person = rng.integers(18, 80, 40), np.repeat(np.arange(40), 8)
+        frame = pd.DataFrame({"age": age[person], "tall": (age % 3 == 0)[person], "person": person})
+        frame["x"] = rng.normal(size=len(frame))
+        frame["group"] = np.where(np.arange(40) % 5 == 0, "a", "b")[person]
+        twice = pd.Series(age).duplicated(keep=False).to_numpy()
+        group = pd.Series(age).map(lambda value: "a" if value % 2 else "b").to_numpy()
+        frame["group"] = np.where(twice, group, rng.choice(["a", "b"], 40))[person]
+        words = every_kept(schema_of(frame))
+        assert "'group' follows from 'person'" in words and "'group' follows from 'age'" not in words
+
+    def test_a_column_that_is_computed_from_such_is_not_said_twice(self) -> None:
+        frame = panel()
+        frame["age"] = 2020 - frame.born
+        words = every_kept(schema_of(frame))
+        assert "'age' = -'born' + 2020" in words and "'age' follows from 'person'" not in words
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_nothing_in_what_changes_little_by_little(self, seed: int) -> None:
+        """Numbers that are all but decided by a whole one, though one row of a number in a few is off, or none is."""
+        rng = np.random.default_rng(seed)
+        n = 300
+        walk = np.cumsum(rng.normal(0, 0.5, n))
+        frame = pd.DataFrame(
+            {
+                "minute": np.arange(n) // 3,
+                "level": np.round(walk / 10),
+                "age": rng.integers(20, 80, n),
+                "count": rng.poisson(1.0, n),
+                "rare": np.where(rng.random(n) < 0.97, 0, rng.integers(1, 9, n)),
+            }
+        )
+        frame["old"] = np.where(frame.age + rng.normal(0, 0.5, n) > 50, "old", "young")
+        frame["tens"] = (frame.age + rng.normal(0, 0.05, n)) // 10
+        assert not [one for one in schema_of(frame).relations if one.keys]
+
+    def test_not_in_few_rows_nor_where_one_is_off(self) -> None:
+        frame = panel()
+        assert not schema_of(frame.head(15)).relations
+        frame.loc[17, "index"] = 90.0
+        assert "'index' follows from 'year'" not in every_kept(schema_of(frame))
+
+    def test_damage_is_named(self) -> None:
+        schema = schema_of(panel())
+        text = schema.to_json().replace("2001.0,\n    2002.0", "2002.0,\n    2001.0")
+        assert text != schema.to_json()
+        with pytest.raises(RunError, match="the relation does not fit its columns"):
+            Schema.from_json(text)
+        place = schema.to_json().index('"relations"')
+        text = schema.to_json()[:place] + schema.to_json()[place:].replace('"year"\n', '"sex"\n')
+        with pytest.raises(RunError, match="relations do not fit the columns"):
+            Schema.from_json(text)
+
+
+class TestTexts:
+    @pytest.mark.parametrize("ids", [(), ("person",)])
+    def test_names_that_are_carried(self, ids: tuple[str, ...]) -> None:
+        frame = holed(named(panel()), share=0.1)
+        schema = infer_schema(from_frame(frame), ids=ids, encoding=KEPT)[0]
+        assert "person" not in schema.modelled
+        assert {(one.name, one.by) for one in schema.lookups} == {("sex", "person"), ("born", "person")}
+        assert "'born' follows from 'person'" in every_kept(schema)
+        assert "who 1" not in schema.to_json()
+        assert Schema.from_json(schema.to_json()).lookups == schema.lookups
+
+    def test_fills_are_what_other_rows_of_the_name_have(self) -> None:
+        whole = named(panel())
+        frame = whole.copy()
+        frame.loc[frame.index % 5 == 2, ["sex", "born"]] = np.nan
+        frame.loc[frame.index % 7 == 3, "index"] = np.nan
+        schema = schema_of(frame)
+        missing = np.isnan(codes_in(frame, schema))
+        true = codes_in(whole, schema)
+        draws = spread(true, missing)
+        keep_relations(
+            draws, np.where(missing, 0.0, true), missing, schema, told=told_by_keys(from_frame(frame), schema)
+        )
+        assert (draws == true).all()
+
+    def test_some_rows_and_tables_without_the_name(self) -> None:
+        frame = named(panel())
+        schema, place = schema_of(frame), schema_of(frame).modelled.index("born")
+        told = told_by_keys(from_frame(frame), schema, np.array([7, 3]))
+        assert told[:, place].tolist() == [frame.born[7], frame.born[3]]
+        assert np.isnan(told_by_keys(from_frame(frame.drop(columns="person")), schema)).all()
+        other = frame.head(3).assign(person=["who 1", "someone", None])
+        assert (~np.isnan(told_by_keys(from_frame(other), schema)[:, place])).tolist() == [True, False, False]
+
+    def test_rows_of_another_table_that_depart_are_counted(self) -> None:
+        frame = named(panel())
+        schema = schema_of(frame)
+        other = frame.assign(born=frame.born + (frame.index == 7))
+        place = [one.name for one in schema.lookups].index("born")
+        assert unlike_keys(from_frame(other), schema)[place] == 1
+        assert any(
+            "'born' follows from 'person' in every row of the fit; 1 row" in note
+            for note in check(from_frame(other), schema)
+        )
+
+    def test_measurements_are_no_names(self) -> None:
+        frame = panel()
+        frame["pressure"] = [f"{100 + i}/{60 + i}" for i in frame.person]
+        schema = infer_schema(from_frame(frame), kinds={"pressure": "carry", "person": "carry"}, encoding=KEPT)[0]
+        assert {one.by for one in schema.lookups} == {"person"}
+
+    def test_damage_is_named(self) -> None:
+        text = schema_of(named(panel())).to_json()
+        place = text.index('"lookups"')
+        for old, new in (
+            ('"by": "person"', '"by": "year"'),
+            ('"name": "born"', '"name": "person"'),
+            ('"name": "born"', '"name": "no"'),
+        ):
+            assert old in text[place:]
+            with pytest.raises(RunError, match=r"what follows from carried|lookup does not fit"):
+                Schema.from_json(text[:place] + text[place:].replace(old, new))
+
+    def test_a_lookup_has_one_code_for_each_key(self) -> None:
+        with pytest.raises(ValueError, match="the lookup does not fit its columns"):
+            Lookup(name="a", by="b", keys=(digest("x"), digest("x")), codes=(1.0, 2.0))
+
+
+class TestNested:
+    @pytest.mark.parametrize("share", [0.0, 0.15])
+    def test_first_digits(self, share: float) -> None:
+        schema = schema_of(holed(coded(), share=share))
+        (relation,) = schema.relations
+        assert relation.names == ("pupil", "school") and relation.weights == (1, -10_000)
+        (words,) = every_kept(schema)
+        assert words.startswith("the first digits of 'pupil' are 'school', the others 70")
+        assert "rounded" not in words
+        assert Schema.from_json(schema.to_json()).relations == schema.relations
+
+    def test_leading_zeros_of_the_others(self) -> None:
+        frame = coded()
+        frame["pupil"] = 1_000 * frame.school + np.arange(len(frame)) % 40 + 1
+        assert every_kept(schema_of(frame)) == ["the first digits of 'pupil' are 'school', the others 001 to 040"]
+
+    @pytest.mark.parametrize("hidden", ["pupil", "school", "pupil school"])
+    def test_fills_have_digits_that_were_seen(self, hidden: str) -> None:
+        frame = coded()
+        schema = schema_of(frame)
+        true = codes_in(frame, schema)
+        missing = np.zeros(true.shape, bool)
+        missing[::3, [schema.modelled.index(name) for name in hidden.split()]] = True
+        draws = kept(schema, frame, missing)
+        school, pupil = (draws[..., schema.modelled.index(name)] for name in ("school", "pupil"))
+        rest = pupil - 10_000 * school
+        assert rest.min() >= 7_001 and rest.max() <= 7_218
+        if hidden == "school":
+            assert (draws == true).all()
+        if hidden == "pupil":
+            assert len(np.unique(rest[:, ::3])) > 30  # not all at one end
+
+    def test_not_where_a_row_has_others_nor_in_few_rows(self) -> None:
+        frame = coded()
+        assert not schema_of(frame.head(9)).relations
+        frame.loc[7, "pupil"] += 10_000
+        assert not any(one.apart for one in schema_of(frame).relations)
+
+    def test_numbers_that_are_rounded_are_none(self) -> None:
+        rng = np.random.default_rng(0)
+        x = rng.uniform(0, 1e6, 400)
+        frame = pd.DataFrame({"thousands": np.round(x / 1e3), "number": np.round(x)})
+        words = every_kept(schema_of(frame))
+        assert words and not any("digits" in one for one in words)
+
+    def test_a_weight_of_differences_is_one_or_more(self) -> None:
+        with pytest.raises(ValueError, match="the relation does not fit its columns"):
+            Relation(names=("a", "b"), weights=(1.0, 2.0), rounded=True, slack=1.0, apart=(0.0,))
