@@ -43,9 +43,9 @@ class Lookup:
     def _by_key(self) -> dict[str, float]:
         return dict(zip(self.keys, self.codes, strict=True))
 
-    def said(self, texts: Iterable[str]) -> Floats:
-        """[n] the codes by texts [n] without the blanks around them; NaN: nothing is said."""
-        return np.array([self._by_key.get(digest(text), np.nan) for text in texts], np.float64)
+    def said(self, digests: Iterable[str]) -> Floats:
+        """[n] the codes by the digests [n] of texts; NaN: nothing is said."""
+        return np.array([self._by_key.get(one, np.nan) for one in digests], np.float64)
 
     def words(self) -> str:
         """`'sex' follows from 'id'`."""
@@ -53,5 +53,5 @@ class Lookup:
 
 
 def digest(text: str) -> str:
-    """What stands for a text."""
+    """What stands for a text, without the blanks around it."""
     return hashlib.blake2b(text.encode(), digest_size=SIZE).hexdigest()

@@ -94,32 +94,49 @@ def keys_among(
 def told_by_keys(table: Table, schema: Schema, rows: Ints | None = None) -> Floats:
     """[N, columns] the codes that keys which are carried say of the modelled columns, in some rows of a table (None:
     all); NaN: nothing. Keys that the table lacks say nothing."""
-    told = np.full((table.N if rows is None else len(rows), len(schema.encoded)), np.nan)
+    some = np.arange(table.N) if rows is None else rows
+    told = np.full((len(some), len(schema.encoded)), np.nan)
+    keys = _Digests(table, some)
     for one in schema.lookups:
-        own = _said_by(table, one)
-        own = own if rows is None else own[rows]
         place = schema.modelled.index(one.name)
-        told[:, place] = np.where(np.isnan(told[:, place]), own, told[:, place])
+        told[:, place] = keys.said(one)
     return told
 
 
 def unlike_keys(table: Table, schema: Schema) -> list[int]:
     """Of each lookup of a schema, in how many rows of a table the cell is observed and is not what the key says."""
     columns = {column.name: column for column in schema.encoded}
-    counts = []
+    counts, keys = [], _Digests(table, np.arange(table.N))
     for one in schema.lookups:
-        said, codes = _said_by(table, one), codes_of(table, columns[one.name])
+        said, codes = keys.said(one), codes_of(table, columns[one.name])
         counts.append(int((~np.isnan(said) & ~np.isnan(codes) & (said != codes)).sum()))
     return counts
 
 
-def _said_by(table: Table, one: Lookup) -> Floats:
-    """[N] the codes by a lookup, in a table."""
-    if one.by not in table.names or not (cells := table.column(one.by)).levelled:
-        return np.full(table.N, np.nan)
-    texts, places = cells.distinct
-    said = np.append(one.said(texts), np.nan)
-    return np.asarray(said[np.where(cells.missing, -1, places)])
+class _Digests:
+    """The digests of the cells that some rows [n] of a table have in its carried columns."""
+
+    def __init__(self, table: Table, rows: Ints) -> None:
+        self._table, self._rows = table, rows
+        self._known: dict[str, tuple[list[str], Ints]] = {}
+
+    def said(self, one: Lookup) -> Floats:
+        """[n] the codes by a lookup; NaN: nothing is said."""
+        if one.by not in self._known:
+            self._known[one.by] = self._of(one.by)
+        digests, places = self._known[one.by]
+        return np.asarray(np.append(one.said(digests), np.nan)[places])
+
+    def _of(self, name: str) -> tuple[list[str], Ints]:
+        """The different digests of a column, and which of them each row [n] has (-1: none)."""
+        nowhere = np.full(len(self._rows), -1)
+        if name not in self._table.names or not (cells := self._table.column(name)).levelled:
+            return [], nowhere
+        texts, every = cells.distinct
+        own = np.where(cells.missing[self._rows], -1, every[self._rows])
+        held, at = np.unique(own[own >= 0], return_inverse=True)
+        nowhere[own >= 0] = at.reshape(-1)
+        return [digest(texts[place]) for place in held.tolist()], nowhere
 
 
 class _Said:
