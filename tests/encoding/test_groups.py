@@ -108,6 +108,74 @@ def test_numbers_that_work_like_names_are_said(groups: int, rows: int) -> None:
     assert not said_of(table(nummer=1001 + group, x=x, y=x[::-1].copy()))
 
 
+def numbered(table: Table) -> set[str]:
+    """The columns whose numbers are said to work like names."""
+    return set(Ranked(table, infer_schema(table)[0]).numbered)
+
+
+@pytest.mark.parametrize("order", ["sorted", "mixed"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_quantity_that_is_the_same_in_all_rows_of_a_subject_is_no_name(seed: int, order: str) -> None:
+    """The age of each patient: rows of one age are alike since those of a patient are."""
+    rng = np.random.default_rng(seed)
+    patient, y = clinics(90, 5, 0.7, seed)
+    age = np.round(20 + 50 * rng.random(90) ** 1.5).astype(int)[patient]
+    frame = pd.DataFrame({"person": 1 + patient, "age": age, "y": y, "x": rng.normal(size=len(y))})
+    if order == "mixed":
+        frame = frame.sample(frac=1, random_state=seed)
+    assert numbered(table(**frame)) == {"person"}
+    text = frame.assign(person=[f"p{i}" for i in frame["person"]])
+    assert numbered(table(**text)) == set()
+    if order == "sorted":  # the rows of a patient follow each other, and nothing else names him
+        assert numbered(table(**frame.drop(columns="person"))) == set()
+
+
+def test_numbers_of_districts_are_names_beside_those_of_their_schools() -> None:
+    rng = np.random.default_rng(4)
+    school = np.repeat(np.arange(120), 5)
+    district = rng.permutation(np.repeat(np.arange(20), 6))[school]
+    y = rng.normal(size=20)[district] + rng.normal(size=120)[school] + rng.normal(size=600)
+    frame = {"district": 3 + 7 * district, "school": 1 + school, "y": y}
+    assert numbered(table(**frame)) == {"district", "school"}
+
+
+def test_what_rows_of_a_value_that_piles_up_have_in_common_is_no_evidence_of_names() -> None:
+    rng = np.random.default_rng(0)
+    time = np.where(rng.random(500) < 0.3, 150, rng.integers(0, 150, 500))  # followed up to the end
+    ended = ((time < 150) & (rng.random(500) < 0.85)).astype(int)
+    assert numbered(table(time=time, ended=ended)) == set()
+    subject, y = clinics(30, 6, 0.6)
+    more = np.insert(np.where(subject < 12, subject, subject + 1), 72, np.full(90, 12))
+    assert numbered(table(nr=1 + more, y=np.insert(y, 72, rng.normal(size=90)))) == {"nr"}
+
+
+def test_numbers_along_which_another_column_follows_a_curve_are_no_names() -> None:
+    """Days of measurement, which differ between two years: the plants grow along them."""
+    rng = np.random.default_rng(1)
+    day = np.concatenate([np.arange(14, 84, 6), np.arange(16, 84, 7)])
+    late = (np.arange(len(day)) >= 12).astype(int)
+    at = np.tile(np.arange(len(day)), 16)
+    flip = rng.random(len(at)) < 0.02
+    size = (np.exp(day[at] / 30) * np.exp(0.5 * rng.normal(size=len(at)))).round(2)
+    frame = {"day": day[at], "late": late[at] ^ flip, "size": size}
+    assert numbered(table(**frame)) == set()
+    assert numbered(table(day=day[at], late=late[at] ^ flip)) == {"day"}
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.12, True), (0.25, True), (0.4, False)])
+def test_numbers_of_which_a_quarter_is_missing_are_names_too(share: float, said: bool) -> None:
+    group, y = clinics(60, 6, 0.5)
+    firm = pd.Series(1001 + group).mask(np.random.default_rng(2).random(len(y)) < share).astype("Int64")
+    assert numbered(table(firma=firm, y=y)) == ({"firma"} if said else set())
+
+
+def test_numbers_that_count_the_patients_of_each_centre_are_names() -> None:
+    centre, patient = np.repeat([1, 2], 5 * 40), np.tile(np.repeat(np.arange(1, 41), 5), 2)
+    y = np.random.default_rng(0).normal(size=80)[np.repeat(np.arange(80), 5)]
+    y = y + 0.3 * np.random.default_rng(1).normal(size=400)
+    assert "nr" in numbered(table(centre=centre, nr=patient, y=y))
+
+
 def test_codes_that_name_groups_have_one_advice() -> None:
     """A line that tells to carry a postcode, and one that tells to take it for categories, stood side by side."""
     group, y = clinics(60, 8, 0.5)

@@ -51,8 +51,22 @@ REGRESSED, MOST_TERMS, TERMS_A_GROUP = 10_000, 20, 2
 common; the number of groups is so many times that of the terms at least."""
 DECIDED = 0.02
 """Least share of the variance within groups of a column that these do not decide."""
-MOST_MISSING = 0.1
+MOST_MISSING = 0.3
 """Share of the cells of a column of whole numbers that may be missing where it names groups."""
+HEAPED, OF_CELLS = 5, 0.05
+"""A value of so many times the cells that the values of its column have in the middle, and of this share of all cells,
+piles up: what such rows have in common is no evidence of names."""
+APART = 1.1
+"""So many times as many subjects as values, at least, where a number is the same in all rows of each subject: names of
+subjects name them one by one."""
+ROWS_EACH = 1.5
+"""Rows of such a subject, on average, at least."""
+STRETCH = 500
+"""Rows of a large table that follow each other, of those that are looked at."""
+CURVED = 0.3
+"""Ratio of von Neumann of the means of another column below which these follow a curve along the numbers."""
+COUNTED = 0.95
+"""Share of the numbers from 1 on that occur in an enumeration."""
 
 NAME = re.compile(
     r"(?i)(?:patient|subject|participant|person|respondent|client|customer|user|student|pupil|animal|household|site|cent"
@@ -265,8 +279,8 @@ def _carried(ranked: Ranked) -> Iterator[tuple[str, str]]:
 
 
 def _numbered(ranked: Ranked) -> Iterator[tuple[str, str]]:
-    """Whole numbers that are modelled as quantities and work like names, since rows with the same number are alike in
-    some column and rows with neighbouring numbers are not, or have a name of groups."""
+    """Whole numbers that are modelled as quantities and work like names (`_names`), since rows with the same number are
+    alike in some column and rows with neighbouring numbers are not, or have a name of groups."""
     for column, places, distinct in ranked.whole_numbers():
         if len(distinct) < FEWEST_GROUPS or (places < 0).mean() > MOST_MISSING:
             continue
@@ -275,14 +289,108 @@ def _numbered(ranked: Ranked) -> Iterator[tuple[str, str]]:
         if not even and von_neumann(np.log(counts)) < JUMBLED:
             continue
         found = alike(ranked, column.name, places, _chance(places, counts))
+        if found is not None and not (_unordered(found) and _names(ranked, column.name, places, distinct)):
+            found = None
         models = f"`{kind_flag(column.name, 'categorical')}` models what rows of one have in common"
         flag = models if len(distinct) <= MOST_NAMED else f"`{typed('--id', column.name)}` carries it"
         quantity = f"column '{column.name}' is modelled as a quantity, but"
-        if found is not None and _unordered(found):
+        if found is not None:
             likeness = f"{_likeness(found)}, and neighbouring numbers are not"
             yield column.name, Alarm(f"{quantity} its numbers work like names: {likeness}: {flag}")
         elif NAME.fullmatch(column.name) is not None:
             yield column.name, f"{quantity} its name is one of groups of rows: {flag}"
+
+
+def _names(ranked: Ranked, by: str, places: Places, distinct: Floats) -> bool:
+    """Whether numbers (places [N], of values distinct [G]) are names by more than that rows of one are alike, as it is
+    of a quantity too that is the same in all rows of a subject (its age), that piles up at a value (all are followed up
+    to the end), or that goes along with another column in a curve.
+
+    Subjects are runs of rows with the same number, or what another column names that decides it. Where there are more
+    of them than numbers, and these are no enumeration from 1 on, subjects of one number have to be alike too.
+    """
+    rest = _without_heaps(_some(places))
+    if not _still_alike(ranked, by, rest):
+        return False
+    known = np.flatnonzero(rest >= 0)
+    runs = np.full(len(rest), -1)
+    runs[known] = np.cumsum(np.diff(rest[known], prepend=-1) != 0) - 1
+    used = len(np.unique(rest[known]))
+    curved = (one for one in analyses(ranked, by, places) if one.p <= CHANCE)
+    if runs.max() + 1 > APART * used and any(von_neumann(one.means[one.counts > 1]) < CURVED for one in curved):
+        return False
+    if distinct[0] == 1 and len(distinct) >= COUNTED * distinct[-1]:
+        return True
+    subjects = [runs, *_keys(ranked, by, rest)]
+    apart = [one for one in subjects if APART * used < one.max() + 1 <= len(known) / ROWS_EACH]
+    return all(_still_alike(ranked, by, rest, one) for one in apart)
+
+
+def _some(places: Places) -> Places:
+    """Numbers of values [N], -1 of most rows of a large table: all rows of some values stay, or stretches of rows."""
+    N, G = len(places), int(places.max()) + 1
+    if N <= LOOKED_AT:
+        return places
+    if G >= MANY_GROUPS:
+        return np.where(places < G * LOOKED_AT // N, places, -1)
+    starts = np.linspace(0, N - STRETCH, LOOKED_AT // STRETCH).astype(np.int64)
+    rows = (starts[:, None] + np.arange(STRETCH)).reshape(-1)
+    out = np.full(N, -1)
+    out[rows] = places[rows]
+    return out
+
+
+def _without_heaps(places: Places) -> Places:
+    """Numbers of values [N], -1 where these pile up."""
+    counts = np.bincount(places[places >= 0])
+    heaped = (counts > HEAPED * np.median(counts)) & (counts > OF_CELLS * counts.sum())
+    return np.where((places >= 0) & heaped[places], -1, places)
+
+
+def _keys(ranked: Ranked, by: str, places: Places) -> Iterator[Places]:
+    """Of columns that name subjects, each of which has one number of those [N] of a column, the numbers of subjects
+    [N], -1 of none."""
+    table = ranked.table
+    for name in table.names[: COMPARED + 1]:
+        cells = table.column(name)
+        if name == by or not cells.levelled:
+            continue
+        own = np.where(cells.missing | (places < 0), -1, cells.distinct.places)
+        known = np.flatnonzero(own >= 0)
+        if not len(known):
+            continue
+        _, subject = np.unique(own[known], return_inverse=True)
+        last = np.zeros(int(subject.max()) + 1, np.int64)
+        last[subject] = places[known]
+        if (last[subject] == places[known]).all():
+            out = np.full(len(places), -1)
+            out[known] = subject
+            yield out
+
+
+def _still_alike(ranked: Ranked, by: str, places: Places, subjects: Places | None = None) -> bool:
+    """Whether rows of one number (places [N]) are alike, and neighbouring numbers are not; of rows the means of
+    `subjects` [N], where these are given."""
+    rows = np.flatnonzero(places >= 0 if subjects is None else (places >= 0) & (subjects >= 0))
+    if not len(rows):
+        return False
+    used, group = np.unique(places[rows], return_inverse=True)
+    unit = np.arange(len(rows)) if subjects is None else np.unique(subjects[rows], return_inverse=True)[1]
+    of = np.zeros(int(unit.max()) + 1, np.int64)
+    of[unit] = group
+    found = []
+    for name, ranks in ranked.columns:
+        if name == by:
+            continue
+        x, seen = ranks[rows].astype(np.float64), np.isfinite(ranks[rows])
+        held = np.bincount(unit[seen], minlength=len(of))
+        total = np.bincount(unit[seen], x[seen], minlength=len(of))
+        means = np.divide(total, held, out=np.full(len(of), np.nan), where=held > 0)
+        if (one := _analysis(name, means, of, len(used))) is not None:
+            found.append(one)
+    counts = np.bincount(of)
+    chance = _chance(of, counts)
+    return any(one.p * len(found) <= chance and _unordered(one) for one in found)
 
 
 def _chance(places: Places, counts: Places) -> float:
