@@ -23,6 +23,7 @@ from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.scale import decades
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
+from vgi_cli.encoding.comparable import comparable
 from vgi_cli.encoding.dates import Parted
 from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, half_digit, shift_between
 from vgi_cli.encoding.ties import NOISE, Pair, beside, crossed, same, ties_of
@@ -45,8 +46,9 @@ TAIL = 0.4
 
 
 def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) -> tuple[Order, ...]:
-    """The orders of the columns of numbers, and of moments of one kind, but for those that follow from two others.
-    Columns of one relation, and parts of dates, are left to that."""
+    """The orders of the columns of numbers that may be compared (`comparable`), and of moments of one kind, but for
+    those that follow from two others; the surest first. Columns of one relation, and parts of dates, are left to that.
+    """
     columns = [column for column in schema.encoded if as_number(column) is not None]
     cells = [_Cells.of(codes_of(table, column)) for column in columns]
     together = [{a, b} for one in relations for a, b in itertools.combinations(one.names, 2)]
@@ -63,6 +65,7 @@ def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
         apart = None if settled else _in_order(cells[i], cells[j], shift, choice, ratio=ratio)
         if apart is not None:
             found[low.name, high.name] = Order(low.name, high.name, apart.spread, apart.small, shift, apart.ratio)
+    found = comparable(table, schema, found, ENOUGH)
     above: dict[str, set[str]] = {}
     for low_name, high_name in found:
         above.setdefault(low_name, set()).add(high_name)
