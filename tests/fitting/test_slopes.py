@@ -79,17 +79,18 @@ def test_there_is_a_candidate_with_slopes_of_each_level_where_these_differ() -> 
     assert by_level(said, rows(table(400, 2, -0.5, 0.5), said), "normal") is None
 
 
-def test_candidates_without_slopes_of_each_level_win_only_where_they_are_better_beyond_noise() -> None:
+def test_candidates_without_slopes_of_each_level_win_where_these_are_worse_beyond_noise() -> None:
     best = torch.rand(300, 3, generator=torch.Generator().manual_seed(0)).double()
     noise = 0.3 * torch.randn(300, 3, generator=torch.Generator().manual_seed(1)).double()
     noise = noise - noise.mean()
     by = recipe("mixture", components=2, covariance="full", by="group")
     plain = recipe("mixture", components=1, covariance="full")
-    for gain, blind in ((0.002, True), (0.01, False)):  # a standard error is 0.01
+    for gain, blind in ((-0.1, True), (0.001, True), (0.01, False)):  # a standard error is 0.01
         made = standings_of((plain, best - gain), (by, best + noise))
-        assert [made._is_blind(*entry, made.entries[0][1]) for entry in made.entries] == [blind, False]
+        leader = made.entries[0 if gain > 0 else 1][1]
+        assert [made._is_blind(one, leader) for one, _ in made.entries] == [blind, False]
         assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if blind else "0")
-    made = standings_of((plain, best - 0.01), (by, best + noise), score="loglik")
+    made = standings_of((plain, best - 0.001), (by, best + noise), score="loglik")
     assert made._is_sound(made.entries[0], made.entries[0][1])  # by the density every one may win
 
 

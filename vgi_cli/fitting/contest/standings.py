@@ -28,9 +28,6 @@ column worse by such a share where this has a probability of at most CLEARLY by 
 BETTER = 2.0
 """Standard errors by which a factor model has to be better than the best with full covariances, where these are well
 determined."""
-HARDLY = 0.5
-"""Standard errors by which a model without slopes of each level has to be better than the best that has them, where
-rows say that these differ."""
 UNLIKE, SURELY = 0.05, 3.0
 """Nats for each column of numbers, and standard errors, by which a candidate describes held-out rows clearly worse."""
 
@@ -125,16 +122,18 @@ class Standings:
             return True
         if lags(entry[1], best) or self._is_coarse(*entry, best) or self._is_unlike(*entry, best):
             return False
-        return not self._is_blind(*entry, best)
+        return not self._is_blind(entry[0], best)
 
-    def _is_blind(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
-        """Whether a candidate has no slopes of each level where these differ, and is hardly better than the best of
-        those that have: hidden cells show little of that, and estimates all."""
-        able = [other.cells for one, other in self.entries if held(one.recipe) is not None and not lags(other, best)]
-        if not able or held(candidate.recipe) is not None:
+    def _is_blind(self, candidate: Candidate, best: Scores) -> bool:
+        """Whether a candidate has no slopes of each level where these differ, and the best of those that have lies
+        within the noise of the best of all: hidden cells show little of such slopes, and estimates all."""
+        if held(candidate.recipe) is not None:
             return False
-        mean, error = _gap(scores.cells, min(able, key=lambda cells: float(cells.mean())))
-        return mean > -HARDLY * error
+        able = [other.cells for one, other in self.entries if held(one.recipe) is not None and not lags(other, best)]
+        if not able:
+            return False
+        mean, error = _gap(min(able, key=lambda cells: float(cells.mean())), best.cells)
+        return mean <= NOISE * error
 
     def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
         """Whether held-out rows are described clearly worse than by a model of the same form under another transform
