@@ -20,6 +20,8 @@ parallel     the same without a product
 slopes       y on x with a slope of 0.1 or 0.6, as a group says, and w; holes in x and y
 regions      the same of four groups, with slopes of 0.1, 0.3, 0.6 and 0.4
 alike        the same of two groups with a slope of 0.4 both
+stones       the logarithm of a price on that of a weight and three columns of five, seven and eight levels, which
+             decide upon the weight too; holes in both numbers and in two of the columns
 
 Holes are at random given a complete column (20 to 35 %), with a logistic chance. Defaults of `vgi fit`, and of mice
 (`r-mice`; it needs Rscript with the package mice), 20 filled tables each, pooled by Rubin's rules. For each estimate:
@@ -235,7 +237,33 @@ def alike(rows: int, rng: np.random.Generator) -> Study:
     return slopes(rows, rng, (0.4, 0.4))
 
 
-EFFECTS = logistic, interaction, confounder, did, parallel, slopes, regions, alike
+def stones(rows: int, rng: np.random.Generator) -> Study:
+    """Of many levels."""
+    cut, colour, clarity = (rng.integers(0, levels, rows) for levels in (5, 7, 8))
+    weight = np.exp(-0.4 + 0.06 * colour - 0.08 * clarity + 0.45 * rng.normal(size=rows))
+    price = np.exp(
+        7.9 + 1.8 * np.log(weight) + 0.03 * cut - 0.09 * colour + 0.12 * clarity + 0.13 * rng.normal(size=rows)
+    )
+    table = (57 + 2 * rng.normal(size=rows)).round(1)
+    whole = pd.DataFrame({"weight": weight.round(2), "table": table, "price": price.round()})
+    named = {"cut": cut, "colour": colour, "clarity": clarity}
+    whole = whole.assign(**{name: np.array([f"{name} {i}" for i in range(8)])[c] for name, c in named.items()})
+
+    def estimate(filled: pd.DataFrame) -> Estimates:
+        levels = [
+            (filled[name] == f"{name} {i}").astype(float)
+            for name, count in (("cut", 5), ("colour", 7), ("clarity", 8))
+            for i in range(1, count)
+        ]
+        found, variances = least_squares(np.log(filled.price), [np.log(filled.weight), *levels])
+        kept = [1, 5, 11, 18]  # the last level of each
+        return found[kept], variances[kept]
+
+    hidden = holes(["weight", "price", "cut", "colour"], table, 0.3, rng)
+    return Study(whole, hidden, ("log weight", "cut 4", "colour 6", "clarity 7"), estimate)
+
+
+EFFECTS = logistic, interaction, confounder, did, parallel, slopes, regions, alike, stones
 DESIGNS = dropout, clinics, items, filters, survival
 LAWS = {law.__name__: law for law in (*EFFECTS, *DESIGNS)}
 
