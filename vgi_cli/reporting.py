@@ -41,6 +41,13 @@ GPU_EVERY = 1.0
 """Seconds between two looks at the memory of a GPU."""
 
 
+KNOWN_AFTER, KNOWN_FROM, LONG = 2.0, 0.05, 30.0
+"""Seconds of a stage, and share of it done, from which on the time left is estimated; and seconds from which on it is,
+however little is done."""
+SOON = 60.0
+"""An end by a limit that is so many seconds away at most is the time left though nothing else is known."""
+
+
 class Progress(NamedTuple):
     """Where a command stands.
 
@@ -144,8 +151,9 @@ class Stage:
         seconds, gained = now - before, self._share - share_before
         counted = done is not None and done > done_before and seconds > 0
         rate = (done - done_before) / seconds if counted and done is not None else None
-        left = seconds * (1.0 - self._share) / gained if gained > 0 and seconds > 0 else None
-        if self._until is not None:
+        enough = self._share == 1.0 or seconds >= LONG or (seconds >= KNOWN_AFTER and gained >= KNOWN_FROM)
+        left = seconds * (1.0 - self._share) / gained if enough and gained > 0 and seconds > 0 else None
+        if self._until is not None and (enough or self._until - now <= SOON):
             left = min(max(self._until - now, 0.0), float("inf") if left is None else left)
         unit = unit or self._unit
         if self._gpu is None or now - self._gpu[0] >= GPU_EVERY:

@@ -251,6 +251,17 @@ def test_a_line_says_what_is_bounded_and_why() -> None:
     assert bound_lines(read(frame[["z"]]).columns) == (None, [])
 
 
+def test_columns_with_the_same_limits_share_a_line() -> None:
+    frame = pd.DataFrame({f"w{i}": np.exp(RNG.normal(size=300)) for i in range(7)})
+    frame["stage"] = RNG.integers(1, 6, 300)
+    frame["step"] = RNG.integers(1, 6, 300)
+    _, each = bound_lines(read(frame).columns)
+    assert each == [
+        "fills of 'w0', 'w1', 'w2', 'w3', 'w4' and 2 more: above 0 (its sign)",
+        "fills of 'stage', 'step': 1 to 5 (few whole numbers)",
+    ]
+
+
 def test_limits_of_dates_are_said_as_the_column_writes_them() -> None:
     days = pd.Timestamp("2021-03-01") + pd.to_timedelta(RNG.integers(0, 300, 200), "D")
     frame = pd.DataFrame({"day": days.strftime("%d/%m/%Y"), "z": RNG.normal(size=200)})

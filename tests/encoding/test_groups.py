@@ -176,6 +176,15 @@ def test_numbers_that_count_the_patients_of_each_centre_are_names() -> None:
     assert "nr" in numbered(table(centre=centre, nr=patient, y=y))
 
 
+def test_numbers_that_work_like_names_are_no_scale() -> None:
+    group, y = clinics(10, 40, 0.6)
+    found = infer_schema(table(nummer=group + 1, y=y))[1]
+    assert any("column 'nummer' is modelled as a quantity, but its numbers work like names" in line for line in found)
+    assert not any("even steps" in line for line in found)
+    found = infer_schema(table(nummer=group + 1, y=np.random.default_rng(1).normal(size=len(y))))[1]
+    assert any("column 'nummer' of few whole numbers is modelled as a quantity, as suits a scale" in x for x in found)
+
+
 def test_codes_that_name_groups_have_one_advice() -> None:
     """A line that tells to carry a postcode, and one that tells to take it for categories, stood side by side."""
     group, y = clinics(60, 8, 0.5)

@@ -154,3 +154,14 @@ def test_counts_of_something_rare_are_no_scale() -> None:
     for counts in ([30, 40, 50, 30, 20], [60, 5, 20, 5, 60], [70, 2, 3, 20, 20]):
         answers = np.repeat([0, 1, 2, 3, 4], counts).tolist()
         assert any("as suits a scale of even steps" in note for note in inferred(answers)[1])
+
+
+def test_years_are_no_scale() -> None:
+    years = [2014 + i % 5 for i in range(40)]
+
+    def scale(name: str, cells: list[int]) -> bool:
+        text = f"{name},y\n" + "".join(f"{cell},{i}.5\n" for i, cell in enumerate(cells))
+        return any("as suits a scale of even steps" in note for note in infer_schema(from_text(text))[1])
+
+    assert not scale("year", years) and not scale("Birth_Year", years)
+    assert scale("level", years) and scale("year", [1 + i % 5 for i in range(40)])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.table.helpers import from_text
+from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.ordinal import Ordinal
 from vgi_cli.columns.wording import Alarm
 from vgi_cli.encoding.infer import infer_schema
@@ -210,3 +211,37 @@ class TestWordsForMissing:
         assert self.said(grade=["" if i % 9 == 0 else grade for i, grade in enumerate(self.GRADE)]) == []
         named = from_text("grade\n" + "\n".join(self.GRADE), na_values=["None"])
         assert not [line for line in infer_schema(named)[1] if "taken for missing" in line]
+
+    @pytest.mark.parametrize("hole", ["", "NA", "nan"])
+    def test_none_beside_holes_written_otherwise_is_a_level(self, hole: str) -> None:
+        cells: list[object] = [hole if i % 10 == 0 else grade for i, grade in enumerate(self.GRADE)]
+        read = table(grade=cells)
+        schema, lines = infer_schema(read)
+        [column] = [column for column in schema.columns if column.name == "grade"]
+        assert isinstance(column, Categorical) and set(column.levels) == {"None", "Mild", "Severe"}
+        assert read.missing("grade").tolist() == [cell == hole for cell in cells]
+        assert [line for line in lines if "'None'" in line] == [
+            f"'None' ({cells.count('None')} cells) is a level of column 'grade': `--na-values grade=None` if it means "
+            "missing"
+        ]
+        again = read.hiding({})
+        assert (again.missing("grade") == read.missing("grade")).all()
+
+    def test_none_beside_holes_stays_missing_where_it_is_a_mark_or_was_named(self) -> None:
+        cells: list[object] = ["" if i % 10 == 0 else grade for i, grade in enumerate(self.GRADE)]
+        tables = [
+            table(grade=cells, x=["None" if i % 7 == 0 else value for i, value in enumerate(OTHER)]),
+            table(grade=cells, day=["None" if i % 7 == 0 else f"2020-01-{i % 28 + 1:02}" for i in range(N)]),
+            table(grade=["" if i % 10 == 0 else ("None", 1, 2, 7)[i % 4] for i in range(N)]),
+            table(grade=["" if i % 10 == 0 else ("None", "True", "False")[i % 3] for i in range(N)]),
+        ]
+        for token in ("None", "grade=None"):
+            tables.append(from_text("grade\n" + "\n".join(f'"{cell}"' for cell in cells), na_values=[token]))
+        for read in tables:
+            words = [str(text) in ("", "None") for text in read.raw_text("grade")]
+            infer_schema(read)
+            assert any(words) and read.missing("grade").tolist() == words
+        two: list[object] = [("N/A", "None", "Peanut", "Dust")[i % 4] for i in range(N)]
+        read = table(allergy=two)  # both may be answers, and nothing says how a missing cell is written
+        infer_schema(read)
+        assert read.missing("allergy").sum() == N / 2

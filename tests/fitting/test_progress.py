@@ -191,6 +191,36 @@ def test_a_stage_never_goes_backwards_and_estimates_the_time_left() -> None:
     assert [p.rate for p in seen] == [None, 2.0, 2.0, 2.0]
 
 
+def test_no_time_left_is_told_before_there_is_enough_to_go_by() -> None:
+    seen: list[Progress] = []
+    now = [0.0]
+    stage = Stage(seen.append, lambda: (1, 1), "training", "epochs", None, lambda: now[0])
+    for now[0], share in ((0.0, 0.0), (1.0, 0.5), (1.9, 0.9), (2.0, 0.9)):
+        stage(share)
+    assert [p.left for p in seen] == [None, None, None, pytest.approx(2.0 / 9)]
+    seen.clear()
+    now[0] = 0.0
+    stage = Stage(seen.append, lambda: (1, 1), "training", "epochs", None, lambda: now[0])
+    for now[0], share in ((0.0, 0.5), (3.0, 0.502), (10.0, 0.54), (11.0, 0.55)):
+        stage(share)
+    assert [p.left for p in seen] == [None, None, None, pytest.approx(99.0)]
+
+
+def test_a_far_limit_is_no_time_left_but_of_a_long_stage() -> None:
+    seen: list[Progress] = []
+    now = [0.0]
+    stage = Stage(seen.append, lambda: (1, 1), "training", "epochs", 1400.0, lambda: now[0])
+    for now[0], share in ((0.0, 0.0), (1.0, 0.01), (4.0, 0.02), (8.0, 0.1), (10.0, 0.5)):
+        stage(share)
+    assert [p.left for p in seen] == [None, None, None, pytest.approx(72.0), pytest.approx(10.0)]
+    seen.clear()
+    now[0] = 0.0
+    stage = Stage(seen.append, lambda: (1, 1), "training", "epochs", 1400.0, lambda: now[0])
+    for now[0], share in ((0.0, 0.0), (29.0, 0.0), (30.0, 0.0), (40.0, 0.04)):
+        stage(share)
+    assert [p.left for p in seen] == [None, None, 1370.0, pytest.approx(960.0)]
+
+
 def test_the_time_left_is_no_more_than_the_time_limit_has() -> None:
     seen: list[Progress] = []
     now = [0.0]

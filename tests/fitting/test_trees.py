@@ -265,6 +265,26 @@ def test_a_time_limit_leaves_trees_out(tmp_path: Path, run: vgi_cli.Run) -> None
     assert warned == ["the time limit left no time for trees: draws come from the mixture alone"]
 
 
+@pytest.mark.parametrize(("gain", "said"), [(1.0, 1), (-1.0, 0)])
+def test_trees_that_predict_no_column_better_are_not_spoken_of(
+    run: vgi_cli.Run, monkeypatch: pytest.MonkeyPatch, gain: float, said: int
+) -> None:
+    fitted = load_run(run.path, Silent())
+    rows = fitted.rows(fitted_table())
+    lines: list[str] = []
+
+    class Heard(Silent):
+        def detail(self, line: str) -> None:
+            lines.append(line)
+
+    monkeypatch.setattr(trees, "gain_of", lambda *_: trees.Gain(gain, 0.0))
+    found = trees.learnt(fitted.recipe, fitted.refits, rows.table, range(4), Work(Heard(), TimeLimit(None)))
+    assert bool(found) == bool(said)
+    assert [line.split(":")[0] for line in lines if "trees predict" in line] == [
+        "trees predict held-out cells of 4 of 4 columns better"
+    ] * said
+
+
 def fitted_table() -> Any:
     from vgi_cli.table.frames import from_frame
 

@@ -12,6 +12,7 @@ from vgi_cli.columns.bounds import Bound
 from vgi_cli.columns.heaps import Heaps
 from vgi_cli.columns.lattice import Lattice
 from vgi_cli.columns.numerals import plain
+from vgi_cli.columns.wording import first_names
 
 NAMED = 3
 """So many bounded columns are named where no detail was asked for."""
@@ -35,11 +36,13 @@ Spell = Callable[[float], str]
 
 
 def bound_lines(columns: Sequence[Column]) -> tuple[str | None, list[str]]:
-    """One line on what is bounded and why (None where nothing is), and one on each column with bounds, or with gaps."""
-    limited = [(c.name, c.limits) for c in columns if isinstance(c, ModelledColumn) and c.limits is not None]
-    lines = [f"fills of '{name}': {limits.words}" for name, limits in limited if limits.words]
-    lines += [f"fills of '{c.name}': {c.gaps_said}" for c in columns if isinstance(c, ModelledColumn) and c.gaps_said]
-    lines += [f"fills of '{c.name}': {c.heaps_said}" for c in columns if isinstance(c, ModelledColumn) and c.heaps_said]
+    """One line on what is bounded and why (None where nothing is), and one on all columns with the same bounds, or with
+    the same gaps or heaps."""
+    modelled = [column for column in columns if isinstance(column, ModelledColumn)]
+    limited = [(c.name, c.limits) for c in modelled if c.limits is not None]
+    lines = _together([(name, limits.words) for name, limits in limited])
+    lines += _together([(c.name, c.gaps_said) for c in modelled])
+    lines += _together([(c.name, c.heaps_said) for c in modelled])
     said = [(name, limits) for name, limits in limited if any(WHY[why][1] for why in limits.reasons)]
     if not said:
         return None, lines
@@ -49,6 +52,16 @@ def bound_lines(columns: Sequence[Column]) -> tuple[str | None, list[str]]:
     parts = [f"{where} ({counts[why]} columns)" for why, (_, where) in WHY.items() if where and why in counts]
     summary = ", ".join(parts).replace("(1 columns)", "(1 column)")
     return f"fills stay {summary}; -v lists the limits, --bounds sets others", lines
+
+
+def _together(said: Sequence[tuple[str, str]]) -> list[str]:
+    """`fills of 'a', 'b' and 3 more: above 0 (its sign)`: a line on all columns of which the same is said, in the order
+    of the first of each; `said`: name and words, none where these are empty."""
+    groups: dict[str, list[str]] = {}
+    for name, words in said:
+        if words:
+            groups.setdefault(words, []).append(f"'{name}'")
+    return [f"fills of {first_names(names)}: {words}" for words, names in groups.items()]
 
 
 def levels_in_words(levels: Sequence[float], spell: Spell) -> str:

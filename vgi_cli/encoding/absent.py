@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
 from vgi_cli.columns.base import Column
-from vgi_cli.columns.categorical import ConstantLevel
+from vgi_cli.columns.categorical import Categorical, ConstantLevel
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled, numeric
 from vgi_cli.columns.number import Number
@@ -16,8 +17,35 @@ from vgi_cli.columns.wording import Alarm, are, different, folded, token_flag
 from vgi_cli.table.base import Table
 from vgi_cli.table.texts import WORDS
 
-BY_PROGRAMS = frozenset(WORDS) - {"None", "N/A", "n/a"}
+NONE = "None"
+"""The word that is kept as a level of a column whose missing cells are written otherwise."""
+BY_PROGRAMS = frozenset(WORDS) - {NONE, "N/A", "n/a"}
 """Words that programs write for a missing cell; by the others a person may mean an answer."""
+
+
+def levels_beside_holes(table: Table, columns: Sequence[Column]) -> list[str]:
+    """Columns of categories in which `None` is most likely a level: cells that are missing are written otherwise there,
+    empty or as programs write them (`NA`).
+
+    Not where levels of the column are listed, where the user named the word, where the other levels are truth values
+    (a program may have written `True`, `False` and `None`), nor where a column of numbers or dates holds the word.
+    """
+    if table.origin.format != "csv":
+        return []
+    names = [
+        column.name
+        for column in columns
+        if isinstance(column, Categorical | ConstantLevel)
+        and column.name not in table.levels
+        and not numeric(table.column(column.name))
+        and NONE in (held := set(different(table.column(column.name), table.blank(column.name))))
+        and not held.isdisjoint({"", *BY_PROGRAMS})
+        and not any(NONE in texts for texts in table.tokens(column.name))
+    ]
+    for column in columns if names else ():
+        if _measured(table, column) and NONE in different(table.column(column.name), table.blank(column.name)):
+            return []
+    return names
 
 
 def words_for_missing(table: Table, schema: Schema) -> list[str]:

@@ -31,6 +31,7 @@ from vgi_cli.columns.wording import (
     shortened,
     typed,
 )
+from vgi_cli.encoding.absent import NONE, levels_beside_holes
 from vgi_cli.encoding.check import BareRows, Holes
 from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_excepted
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
@@ -103,6 +104,7 @@ def infer_schema(
             name, _role(table, name, ids, exclude, kinds), Request(kind, asked.get(name), encoding, rows, detail)
         )
     columns.refuse()
+    columns.keep_levels()
     columns.encode_otherwise(transform, rows)
     schema = Schema(tuple(columns.found), transform)
     _check_modelled(table, schema, flags, rows is not None)
@@ -154,6 +156,15 @@ class _Columns:
         """InputError where some columns cannot be used."""
         if self.refused:
             _refuse(self.table, self.refused)
+
+    def keep_levels(self) -> None:
+        """Infer those columns again in which a word that usually means missing is a level; the table keeps it as one
+        from then on."""
+        names = levels_beside_holes(self.table, self.found)
+        for i, column in enumerate(self.found):
+            if column.name in names:
+                self.table.keep_levels(column.name, [NONE])
+                self.found[i] = self._inferred(column.name)
 
     def encode_otherwise(self, transform: Transform, rows: Bools | None) -> None:
         """Infer those columns again whose encoding by themselves does not suit the table: with piles as levels in too

@@ -76,6 +76,8 @@ FEWEST_DATES = 10
 """Fewest different numbers that are all dates not by chance."""
 SCALE, COUNTS = (3, 10), 5
 """Fewest and most whole numbers of a scale; and fewest from 0 on that may be counts of something rare."""
+YEAR, YEARS = "year", (1000, 2100)
+"""What the name of a column of years holds, and the first and the last of these."""
 ALL_AT_ONCE = "all at once in the recipe of `--dry-run` (another kind in place of `integer`, then `--recipe FILE`)"
 DECADES = 100.0
 """Values that span so many times the least of them may go on by factors."""
@@ -95,7 +97,8 @@ def suspects(
     doubts += limits_as_missing(table, schema) + words_for_missing(table, schema)
     doubts += missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
     ranked = Ranked(table, schema, said)
-    scales = _scales(table, [column for column in unnamed if column.name not in ranked.coded])
+    names = {*ranked.coded, *ranked.numbered}
+    scales = _scales(table, [column for column in unnamed if column.name not in names])
     doubts += scales + scales_of_words(unnamed) + _unordered(table, unnamed)
     keys = (
         _counters(table, schema, said) + _keys(table, schema, said) + _codes(table, schema, {*said, *ranked.numbered})
@@ -123,7 +126,7 @@ def _scales(table: Table, columns: Sequence[Column]) -> list[str]:
         if isinstance(column, Number) and column.steps is not None:
             codes = column.codes(table.column(column.name))[~table.missing(column.name)]
             held, counts = np.unique(codes, return_counts=True)
-            if SCALE[0] <= len(held) <= SCALE[1] and not _rare(held, counts):
+            if SCALE[0] <= len(held) <= SCALE[1] and not _rare(held, counts) and not _years(column.name, held):
                 names.append(column.name)
                 threes += [column.name] if column.steps == THREE else []
     lines: list[str] = []
@@ -141,6 +144,11 @@ def _scales(table: Table, columns: Sequence[Column]) -> list[str]:
     uneven = f"`{kind_flag(names[0], 'ordinal')}` if the steps are uneven"
     levels = f"`{kind_flag(names[0], 'categorical')}` if {'it holds' if one else 'they hold'} codes"
     return [*lines, f"{what}: {uneven}, {levels}"]
+
+
+def _years(name: str, values: Floats) -> bool:
+    """Whether whole numbers of a column are years, by its name and their size."""
+    return YEAR in name.casefold() and bool(((values >= YEARS[0]) & (values <= YEARS[1])).all())
 
 
 def _rare(values: Floats, counts: npt.NDArray[np.int64]) -> bool:

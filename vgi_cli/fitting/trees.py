@@ -125,11 +125,13 @@ def learnt(
     gains = [gain_of([one.scores[j] for one in every], counts[j] > 0) for j in range(table.D)]
     better = [gain.mean > (0 if levels else gain.error) for gain, levels in zip(gains, counts, strict=False)]
     columns = list(dict.fromkeys(table.layout.label(j) for j in range(table.D) if better[j]))
-    words = ": " + ", ".join(columns) if columns else ""
+    if not columns:
+        return []
     work.reporter.detail(
-        f"trees predict held-out cells of {len(columns)} of {len(table.layout.columns)} columns better{words}"
+        f"trees predict held-out cells of {len(columns)} of {len(table.layout.columns)} columns better: "
+        + ", ".join(columns)
     )
-    return chosen(every, better) if columns else []
+    return chosen(every, better)
 
 
 def _recoded(scores: Scores, back: Recoder, j: int) -> Scores:

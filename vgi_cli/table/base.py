@@ -93,6 +93,14 @@ class Table(CellSource, ABC):
         self._numbers.pop(name, None)
         self._looked_at.pop(name, None)
 
+    def keep_levels(self, name: str, texts: Collection[str]) -> None:
+        """Count texts of a column as levels from now on, whatever they usually mean in a file."""
+        self.levels = {**self.levels, name: {*self.levels.get(name, ()), *texts}}
+        for kept in (self._absent, self._blank, self._numbers, self._looked_at):
+            kept.pop(name, None)
+        if name in self._forgotten:
+            self.forget(name, self._forgotten[name])
+
     def hiding(self, cells: Mapping[str, Bools]) -> Self:
         """The same table with some more cells [N] of columns missing, as if a mask hid them; this one stays as it is.
         It is another table, with a hash of its own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -138,6 +138,10 @@ class TableInFiles(Table):
 
     def blank(self, name: str) -> Bools:
         return self._column(name).blank(name)
+
+    def keep_levels(self, name: str, texts: Collection[str]) -> None:
+        super().keep_levels(name, texts)
+        self._columns.pop(name, None)
 
     def forget(self, name: str, which: Bools) -> None:
         self._forgotten[name] = self.forgotten(name) | which
