@@ -32,6 +32,7 @@ FITS = {
     "mvae": ["--model", "vae", "--method", "mvae", "--epochs", "1", "--val", "0.5", "--select", "objective"],
 }
 NOT_USED = {
+    "model.by",
     "model.shrinkage",
     "mask",
     "table.delimiter",

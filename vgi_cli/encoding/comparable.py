@@ -47,11 +47,12 @@ def comparable(
     some cells are as good as equal, or the greater column is called a total."""
     columns = {column.name: column for column in schema.encoded}
     codes = {name: codes_of(table, columns[name]) for name in {name for pair in found for name in pair}}
-    rows = Rows(table, schema, np.arange(table.N), codes)
+    rows, numbers = Rows(table, schema, np.arange(table.N), codes), {name: _numbers(own) for name, own in codes.items()}
     sure: dict[tuple[str, str], tuple[bool, float]] = {}
     for (low, high), order in found.items():
         a, b = codes[low], codes[high] + order.shift
-        nats = chance_of_order(a, b, rows.by_groups((low, _numbers(a)), (high, _numbers(b))))
+        places = numbers[low], numbers[high]
+        nats = chance_of_order(a, b, rows.by_groups((low, places[0]), (high, places[1])), places)
         dates = isinstance(columns[low], Moment)
         alike = dates or alike_names(low, high) or _ends(low, high)
         if alike or nats >= enough or (nats >= LIKELY and (WHOLE in high.lower() or _meet(a, b))):
@@ -59,22 +60,27 @@ def comparable(
     return {pair: found[pair] for pair in sorted(sure, key=lambda pair: sure[pair])}
 
 
-def chance_of_order(a: Floats, b: Floats, groups: Sequence[tuple[Ints, Ints]] = ()) -> float:
+def chance_of_order(
+    a: Floats, b: Floats, groups: Sequence[tuple[Ints, Ints]] = (), places: tuple[Ints, Ints] | None = None
+) -> float:
     """How improbable it is, in nats, that cells a [N] are at most b [N] in all rows by chance, where their normal
     scores have a normal law of two variables with the correlation that is seen. Rows of a group count once where it has
-    one cell in each of the two (`groups`: the numbers of the cells of such groups)."""
+    one cell in each of the two (`groups`: the numbers of the cells of such groups; `places`: `_numbers` of a and b, if
+    somebody has them)."""
     from scipy.special import ndtr, ndtri  # takes a while to import
 
     both = np.flatnonzero(~np.isnan(a) & ~np.isnan(b))
-    pairs = len(np.unique(np.stack([a[both], b[both]]), axis=1).T)
-    decided = [pairs for own in (a, b) if len(np.unique(own[both])) == pairs]
+    first, second = (own[both] for own in (places or (_numbers(a), _numbers(b))))
+    pairs = len(np.unique(first * (second.max(initial=0) + 1) + second))
+    decided = [pairs for own in (first, second) if int((np.bincount(own) > 0).sum()) == pairs]
     count = min([len(both), *decided, *(len(first) for first, _ in groups)])
     some = both[np.linspace(0, len(both) - 1, min(len(both), ROWS)).astype(int)]
     a, b = a[some], b[some]
-    first, second = (ndtri(mean_ranks(own) / (len(own) + 1)) for own in (a, b))
-    r = min(float(np.corrcoef(first, second)[0, 1]), 1 - NOISE)
+    score, other = (ndtri(mean_ranks(own) / (len(own) + 1)) for own in (a, b))
+    varied = min(np.ptp(score), np.ptp(other)) > 0
+    r = min(float(np.corrcoef(score, other)[0, 1]), 1 - NOISE) if varied else 0.0
     below = ndtri(np.searchsorted(np.sort(b), a) / len(b))
-    share = float(ndtr((below - r * first) / np.sqrt(1 - r * r)).mean())
+    share = float(ndtr((below - r * score) / np.sqrt(1 - r * r)).mean())
     return -count * float(np.log1p(-min(share, 0.999)))
 
 

@@ -217,11 +217,12 @@ def _decided(rows: Rows, keys: Sequence[_Key], name: str, own: Ints, enough: flo
 
 
 def _pairs(key: _Key, own: Ints, codes: Floats) -> tuple[Ints, tuple[float, ...]]:
-    """The keys that have a value [keys], and the codes of these, by the values own [N] (-1: none) of the rows and their
-    codes [N]."""
+    """The keys that have a value in several rows [keys], and the codes of these, by the values own [N] (-1: none) of
+    the rows and their codes [N]. What one row alone says fills no other one, would answer for its own cell where that
+    is hidden to be scored, and would keep a value of every single person in the run."""
     code, both = np.full(key.size, np.nan), (key.places >= 0) & (own >= 0)
     code[key.places[both]] = codes[both]
-    seen = np.flatnonzero(~np.isnan(code))
+    seen = np.flatnonzero(np.bincount(key.places[both], minlength=key.size) > 1)
     return seen, tuple(code[seen].tolist())
 
 

@@ -117,6 +117,8 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
     recipe = recipe.with_model(model).with_method(method)
     raise_problems(components.check(recipe.replace(compare=()), {**as_settings(recipe), **said}))
     check_discrete(recipe, table.layout)
+    if (unsuited := recipe.model_settings.unsuited(table.layout)) is not None:
+        raise UsageError(*unsuited)
     return recipe.with_model(**recipe.method.algorithm.fixed)
 
 
@@ -138,10 +140,8 @@ def model_line(recipe: Recipe, layout: Layout) -> str:
 
 
 def check_discrete(recipe: Recipe, layout: Layout) -> None:
-    """UsageError for columns of levels and a model of numbers alone, and for a model that asks for other columns."""
+    """UsageError for columns of levels and a model of numbers alone."""
     model, method = recipe.model.name, recipe.method.named
-    if (why := recipe.model_settings.unsuited(layout)) is not None:
-        raise UsageError(*why)
     if not layout.discrete or registry.takes_levels(model, method):
         return
     names = list(dict.fromkeys(layout.label(i) for i in layout.discrete))
