@@ -293,3 +293,21 @@ class TestNested:
     def test_a_weight_of_differences_is_one_or_more(self) -> None:
         with pytest.raises(ValueError, match="the relation does not fit its columns"):
             Relation(names=("a", "b"), weights=(1.0, 2.0), rounded=True, slack=1.0, apart=(0.0,))
+
+
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_key_of_one_row_alone_says_nothing(carried: bool) -> None:
+    """It would answer for its own cell where that is hidden, and keep a value of every single person."""
+    frame = panel(seed=3)
+    once = pd.DataFrame(
+        {"person": np.arange(900, 960), "year": 2003, "sex": "f", "born": 1950, "index": 102.4, "income": 20_000.0}
+    )
+    every = pd.concat([frame, once], ignore_index=True)
+    table = named(every) if carried else every
+    schema = schema_of(table)
+    if carried:
+        (sex,) = (one for one in schema.lookups if one.name == "sex")
+        assert set(sex.keys) == {digest(text) for text in table.person[: len(frame)]}
+    else:
+        (sex,) = (one for one in schema.relations if one.names == ("sex", "person"))
+        assert set(sex.keys) == set(frame.person)
