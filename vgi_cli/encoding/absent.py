@@ -28,7 +28,8 @@ def levels_beside_holes(table: Table, columns: Sequence[Column]) -> list[str]:
     empty or as programs write them (`NA`).
 
     Not where levels of the column are listed, where the user named the word, where the other levels are truth values
-    (a program may have written `True`, `False` and `None`), nor where a column of numbers or dates holds the word.
+    (a program may have written `True`, `False` and `None`), where programs wrote in several ways what is missing there
+    (`NA` and `null`: then `None` is one more), nor where a column of numbers or dates holds the word.
     """
     if table.origin.format != "csv":
         return []
@@ -40,6 +41,7 @@ def levels_beside_holes(table: Table, columns: Sequence[Column]) -> list[str]:
         and not numeric(table.column(column.name))
         and NONE in (held := set(different(table.column(column.name), table.blank(column.name))))
         and not held.isdisjoint({"", *BY_PROGRAMS})
+        and len(held & BY_PROGRAMS) <= 1
         and not any(NONE in texts for texts in table.tokens(column.name))
     ]
     for column in columns if names else ():
