@@ -114,3 +114,22 @@ class TestOrders:
                 off |= (filled.vat - 0.2 * filled.net).abs() > 0.005001
                 off |= (filled.total - filled.net - filled.vat).abs() > 1e-6
                 assert not off.any(), names
+
+
+class TestListPrices:
+    """A price for each item, times a number: known amounts leave few of the items."""
+
+    @pytest.mark.parametrize("prices", [(199.0, 89.5, 34.9, 129.0), (199.0, 89.5, 34.9, 89.5)], ids=["own", "shared"])
+    def test_an_item_that_goes_with_a_known_amount_is_found(self, prices: tuple[float, ...]) -> None:
+        rng = np.random.default_rng(5)
+        items = rng.integers(0, 4, 400)
+        frame = pd.DataFrame({"item": np.array(["desk", "chair", "lamp", "shelf"])[items]})
+        frame["price"], frame["number"] = np.array(prices)[items], rng.integers(1, 9, 400)
+        frame["net"] = (frame.price * frame.number).round(2)
+        schema = schema_of(frame)
+        listed = dict(zip(codes_in(frame, schema)[:, 0], frame.price, strict=True))
+        assert {one.how for one in schema.relations} == {"product", "levels" if len(set(prices)) == 4 else "groups"}
+        for filled in kept(frame, hidden(frame, "item", "price", "number"), schema):  # from draws of other rows
+            assert ((filled.net - filled.price * filled.number).abs() < 1e-6).all()
+            assert (filled.price == filled["item"].map(listed)).all()
+            assert filled.number.between(1, 8).all()

@@ -25,6 +25,9 @@ STEP, STEPS = 0.1, 20.0
 others say moves with it."""
 APPROACHES = 4
 """Times that it moves to where they should agree: products are no straight lines."""
+MOST_LEVELS = 64
+"""So many levels (or keys) are tried of a column from which numbers follow, those first whose number was drawn most
+nearly."""
 
 
 class _One(NamedTuple):
@@ -190,7 +193,39 @@ def _tried(before: Floats, group: _Group, unknown: Sequence[int]) -> Floats:
                     if done.all():
                         break
                 left = left[~done]
+    for plan in _plans(group, unknown):
+        left = _by_levels(plan, group, found, left)
     return found
+
+
+def _by_levels(plan: _Plan, group: _Group, found: Floats, left: Ints) -> Ints:
+    """Let rows `left` of values [n, columns] of a group keep to all relations by another level or key of the cell that
+    a plan keeps first, in place; the rows in which none does."""
+    levels = _levels(plan, group, found[left])
+    for number in range(levels.shape[1]):
+        values, able = _computed(plan, group, found[left], levels[:, number], guessed=True)
+        for one in plan.holds:
+            able &= ~one.departing(values)
+        found[left[able]] = values[able]
+        left, levels = left[~able], levels[~able]
+    return left
+
+
+def _levels(plan: _Plan, group: _Group, values: Floats) -> Floats:
+    """[n, levels] the levels or keys that the cell which a plan keeps first may have beside values [n, columns], from
+    which numbers follow; those first with numbers most like these."""
+    own = [one for one in group.told if one.cells.relation.how in ("levels", "groups")]
+    own = [one for one in own if plan.kept[:1] == [one.at[1]] and as_number(one.cells.columns[0]) is not None]
+    if not own:
+        return np.empty((len(values), 0))
+    first = own[0].cells.relation
+    known = ~np.isnan(first.coding)
+    tried = (np.array(first.keys) if first.keys else np.arange(len(known), dtype=np.float64))[known]
+    away = np.zeros((len(values), len(tried)))
+    for one in own:
+        said = one.cells.relation.said(tried)
+        away += np.nan_to_num(np.abs(said - values[:, one.at[:1]]) / one.cells.columns[0].deviation)
+    return np.asarray(tried[away.argsort(1, kind="stable")[:, :MOST_LEVELS]])
 
 
 def _digits(plan: _Plan, group: _Group, *, met: bool) -> Sequence[int]:
