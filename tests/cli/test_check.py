@@ -148,6 +148,27 @@ def test_a_table_without_holes(vgi: Vgi, tmp_path: Path) -> None:
     assert "not made: no modelled column has a hole" in out and "## Suspects\n\nnone\n" in out
 
 
+@pytest.mark.parametrize(
+    ("more", "why_not"),
+    [
+        ("none", "it compares columns of numbers, and there is one"),
+        ("its double", "it compares columns of numbers that no others determine, and there is one"),
+        ("holes in its double", "the columns of numbers with holes are told by others, which it leaves out"),
+        ("a number without holes", None),
+    ],
+)
+def test_littles_test_says_why_it_is_not_made(vgi: Vgi, tmp_path: Path, more: str, why_not: str | None) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=60).round(3), "kind": rng.choice(["a", "b", "c"], 60)})
+    if "double" in more:
+        frame["twice"] = 2 * frame.x
+    if more == "a number without holes":
+        frame["y"] = rng.normal(size=60).round(3)
+    frame.loc[:19, "twice" if more == "holes in its double" else "x"] = np.nan
+    frame.to_csv("t.csv", index=False)
+    assert found(vgi, "t.csv")["mcar"].get("why_not") == why_not
+
+
 def test_each_model_is_tried(vgi: Vgi, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "SECONDS", 0.05)
     done = vgi("check", "t.csv", "--id", "key", "--json")

@@ -213,7 +213,8 @@ def _mcar(table: Table, schema: Schema, holes: Missingness, twins: Sequence[Redu
             return {**out, "why_not": "the columns of numbers with holes are told by others, which it leaves out"}
         return {**out, "why_not": "no column of numbers has a hole; the test knows numbers only"}
     if len(names) < 2:
-        return {**out, "why_not": "it compares columns of numbers, and there is one"}
+        own = "columns of numbers that no others determine" if left_out else "columns of numbers"
+        return {**out, "why_not": f"it compares {own}, and there is one"}
     import torch
 
     from vgi_cli.fitting.mcar import FEW, little, straightened
