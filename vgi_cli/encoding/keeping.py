@@ -29,6 +29,7 @@ from vgi_cli.encoding.computing import (
 )
 from vgi_cli.encoding.dates import Parted, Wanted, room_of
 from vgi_cli.encoding.orders import keep_orders, out_of_order
+from vgi_cli.encoding.other_keys import orders_of_keys, take_other_keys
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
@@ -89,10 +90,13 @@ def keep_relations(
         number = as_number(column)
         if number is not None and number.significant is not None:  # rounded before others are computed from them
             draws[:, missing[:, j], j] = number.written(draws[:, missing[:, j], j])
-    found = _in_line(DrawnRows(draws, observed, missing, uniform, ties), schema)
+    rows, keep = DrawnRows(draws, observed, missing, uniform, ties), functools.partial(_in_line, schema=schema)
+    model = draws.copy() if orders_of_keys(schema) else draws
+    found = keep(rows)
+    if orders_of_keys(schema):
+        take_other_keys(rows, model, schema, found, keep)
     if uniform is not None:
-        keep = functools.partial(_in_line, schema=schema)
-        redraw(DrawnRows(draws, observed, missing, uniform, ties), schema, found, keep)
+        redraw(rows, schema, found, keep)
     apart.update(found)
     return apart
 
