@@ -39,3 +39,16 @@ def test_fills_follow_from_keys(vgi: Vgi, tmp_path: Path, how_named: str) -> Non
         filled = [pd.read_csv(tmp_path / f"{how}.{i}.csv") for i in (1, 2)]
         right[how] = [[(one[name] == truth[name])[holes].mean() for name in ("born", "prices")] for one in filled]
     assert np.min(right["keep"]) == 1 and np.max(right["ignore"]) < 0.5
+
+
+def test_check_names_the_row_that_is_unlike_its_key(vgi: Vgi, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    year = np.tile(2001 + np.arange(6), 50)
+    table = pd.DataFrame({"year": year, "prices": np.array([97.1, 100.0, 102.4, 101.3, 105.9, 108.0])[year - 2001]})
+    table["income"] = rng.lognormal(10, 1, 300).round()
+    table.loc[17, "prices"] = 90.1
+    table.to_csv(tmp_path / "t.csv", index=False)
+    result = vgi("check", tmp_path / "t.csv")
+    assert result.code == 0
+    assert "'prices' follows from 'year', in 299 of the 300 rows" in result.out + result.err
+    assert "but not in row 18 ('prices' is 90.1, not 108.0)" in result.out + result.err

@@ -14,7 +14,7 @@ from vgi_cli.encoding import keeping
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.orders import out_of_order
 from vgi_cli.encoding.other_keys import orders_of_keys
-from vgi_cli.encoding.redundant import every_kept
+from vgi_cli.encoding.redundant import every_kept, rule_words
 from vgi_cli.encoding.relations import departing
 
 
@@ -137,7 +137,7 @@ def test_a_row_that_no_key_suits_stays_and_is_counted() -> None:
     draws = np.where(missing, codes_in(frame, schema)[None, 5:6], true)
     before = draws.copy()
     apart = keep_relations(draws, true, missing, schema)
-    assert apart.count() == 1 and [one.words() for one in apart.counts()] == ["'output' ≤ 'capacity'"]
+    assert apart.count() == 1 and [rule_words(one, schema) for one in apart.counts()] == ["'output' ≤ 'capacity'"]
     assert draws[0, 0, 0] == before[0, 0, 0]
 
 

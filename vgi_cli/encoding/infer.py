@@ -35,6 +35,7 @@ from vgi_cli.encoding.absent import NONE, levels_beside_holes
 from vgi_cli.encoding.check import BareRows, Holes
 from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_excepted
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
+from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
 from vgi_cli.encoding.keys import keys_among
 from vgi_cli.encoding.nested import nested_among
 from vgi_cli.encoding.orders import orders_among
@@ -115,7 +116,8 @@ def infer_schema(
     excepted = excepted_among(table, schema)
     twins = without_excepted(redundant(found, schema), excepted)
     doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(twins, schema)]
-    doubts += capped(excepted_words(excepted, table, schema))
+    keys = excepted_keys(table, schema, [one.relation.names[0] for one in excepted])
+    doubts += capped([*excepted_words(excepted, table, schema), *excepted_key_words(keys, schema)])
     return schema, _notes(table, schema, rows is not None, kinds) + doubts
 
 
