@@ -14,7 +14,7 @@ from vgi_cli.columns.base import Carried
 from vgi_cli.columns.lookups import Lookup, digest
 from vgi_cli.columns.notation import quantities
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Floats, Ints
+from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.independence import Rows
@@ -101,6 +101,15 @@ def told_by_keys(table: Table, schema: Schema, rows: Ints | None = None) -> Floa
         place = schema.modelled.index(one.name)
         told[:, place] = keys.said(one)
     return told
+
+
+def answering_keys(table: Table, schema: Schema, rows: Bools) -> list[str]:
+    """The carried columns whose keys say something of some rows [N] of a table, in the order of the lookups."""
+    some = np.flatnonzero(rows)
+    if not schema.lookups or not len(some):
+        return []
+    keys = _Digests(table, some)
+    return list(dict.fromkeys(one.by for one in schema.lookups if not np.isnan(keys.said(one)).all()))
 
 
 def unlike_keys(table: Table, schema: Schema) -> list[int]:
