@@ -39,3 +39,40 @@ def test_fills_follow_from_keys(vgi: Vgi, tmp_path: Path, how_named: str) -> Non
         filled = [pd.read_csv(tmp_path / f"{how}.{i}.csv") for i in (1, 2)]
         right[how] = [[(one[name] == truth[name])[holes].mean() for name in ("born", "prices")] for one in filled]
     assert np.min(right["keep"]) == 1 and np.max(right["ignore"]) < 0.5
+
+
+def test_check_names_the_row_that_is_unlike_its_key(vgi: Vgi, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    year = np.tile(2001 + np.arange(6), 50)
+    table = pd.DataFrame({"year": year, "prices": np.array([97.1, 100.0, 102.4, 101.3, 105.9, 108.0])[year - 2001]})
+    table["income"] = rng.lognormal(10, 1, 300).round()
+    table.loc[17, "prices"] = 90.1
+    table.to_csv(tmp_path / "t.csv", index=False)
+    result = vgi("check", tmp_path / "t.csv")
+    assert result.code == 0
+    assert "'prices' follows from 'year', in 299 of the 300 rows" in result.out + result.err
+    assert "but not in row 18 ('prices' is 90.1, not 108.0)" in result.out + result.err
+
+
+def test_a_key_fills_no_cell_that_stays_blank(vgi: Vgi, tmp_path: Path) -> None:
+    """Cigarettes a day of who smokes in some years: blank in the others, and what the key says where they are lost."""
+    rng = np.random.default_rng(0)
+    person, smoke = np.repeat(np.arange(100, 180), 5), np.where(rng.random(400) < 0.5, "yes", "no")
+    truth = pd.DataFrame({"person": [f"p{i}" for i in person], "smoke": smoke, "age": rng.integers(20, 80, 400)})
+    truth["cigarettes"] = np.where(smoke == "yes", rng.integers(1, 40, 80)[person - 100], np.nan)
+    table = truth.copy()
+    table.loc[::9, "cigarettes"] = table.loc[::13, "smoke"] = None
+    table.to_csv(tmp_path / "t.csv", index=False)
+    few = ["--model", "mixture", "--set", "model.components=1", "--set", "bootstrap=none"]
+    fit = vgi("fit", tmp_path / "t.csv", "--out", tmp_path / "run", *few)
+    assert "'cigarettes' follows from 'person'" in fit.err and "'smoke' is not 'no' where" in fit.err
+    rule = ["--leave-blank", "cigarettes:smoke=no"]
+    impute = vgi("impute", "--checkpoint", tmp_path / "run", "--m", 1, "--out", tmp_path / "f.csv", *rule)
+    assert impute.code == 0
+    (file,) = tmp_path.glob("f*.csv")
+    filled = pd.read_csv(file)
+    assert (filled.cigarettes.isna() == (filled.smoke == "no")).all()
+    known = table.groupby("person").cigarettes.transform("count") > 1
+    same = table.groupby("person").cigarettes.transform("max")
+    holes = table.cigarettes.isna() & (filled.smoke == "yes") & known
+    assert holes.sum() > 5 and (filled.cigarettes == same)[holes].all()

@@ -345,3 +345,38 @@ def test_what_other_columns_explain_is_no_alarm(seed: int) -> None:
     assert "rows of one are alike in 'reading'" in alarms(own)[0]
     other = own.assign(second=(rng.normal(0, 1, 96)[well] + rng.normal(0, 0.5, len(well))).round(3))
     assert len(alarms(other)) == 1
+
+
+def schools(rows: int = 12) -> pd.DataFrame:
+    """Pupils of schools of known sizes, which score alike."""
+    rng = np.random.default_rng(0)
+    school, size = np.repeat(np.arange(25), rows), rng.permutation(np.arange(150, 900, 30))
+    score = rng.normal(0, 4, 25)[school] + rng.normal(50, 8, len(school))
+    return pd.DataFrame({"school": 1 + school, "size": size[school], "score": score})
+
+
+def test_a_number_that_follows_from_a_key_is_no_name() -> None:
+    """The size of a school, which differs from those of all others, and has nothing of a name beside the school's."""
+    frame = schools()
+    schema = infer_schema(table(**frame))[0]
+    assert [one.names for one in schema.relations] == [("size", "school")]
+    assert numbered(table(**frame)) == {"school"}
+    assert numbered(table(**frame.drop(columns="school"))) == {"size"}
+    text = frame.assign(school=[f"s{i}" for i in frame.school])
+    kept = infer_schema(table(**text), kinds={"school": "carry"})[0]
+    assert [one.name for one in kept.lookups] == ["size"]
+    assert not Ranked(table(**text), kept).numbered
+
+
+def test_what_follows_from_a_key_is_no_part_of_what_is_lost() -> None:
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(60), 4)
+    frame = pd.DataFrame({"person": [f"p{i}" for i in person], "y": rng.normal(size=240)})
+    frame["sex"], frame["born"] = rng.choice(["f", "m"], 60)[person], rng.integers(1930, 1990, 60)[person]
+    one = "but for 'sex', which follows from 'person', what rows of one have in common is not modelled, each is filled"
+    two = one.replace("'sex', which follows", "'sex', 'born', which follow")
+    assert two in said_of(table(**frame), ids=["person"])[0]
+    assert one in said_of(table(**frame.drop(columns="born")), ids=["person"])[0]
+    assert two.replace("one have", "one group have") in said_of(table(**frame), kinds={"person": "carry"})[0]
+    [line] = said_of(table(**frame.drop(columns=["born", "sex"])), ids=["person"])
+    assert "(--id): what rows of one have in common is not modelled, each is filled" in line

@@ -311,3 +311,16 @@ def test_a_key_of_one_row_alone_says_nothing(carried: bool) -> None:
     else:
         (sex,) = (one for one in schema.relations if one.names == ("sex", "person"))
         assert set(sex.keys) == set(frame.person)
+
+
+def test_a_row_of_which_only_the_key_is_known_is_not_said_to_come_from_the_model_alone() -> None:
+    frame = named(panel())
+    frame.loc[69, ["year", "sex", "born", "index", "income"]] = None
+    schema, notes = infer_schema(from_frame(frame), encoding=KEPT)
+    bare = "row 70 has no cell of a modelled column: "
+    told = "imputed from the model, but for what follows from column 'person'"
+    assert f"{bare}not used by the fit, {told}" in notes
+    assert f"{bare}{told}" in check(from_frame(frame), schema)
+    assert f"{bare}left out" in check(from_frame(frame), schema, "left out")
+    frame.loc[69, "person"] = "somebody else"
+    assert f"{bare}imputed from the model" in check(from_frame(frame), schema)

@@ -25,7 +25,8 @@ class Lookup:
 
     name   of the modelled column
     by     name of the carried column
-    keys   digests of the texts (`digest`), in the order of these: a schema does not name who is in a table
+    keys   digests of the texts (`digest`), in the order of these: a schema has no texts, but somebody who knows one,
+           or tries all ids that there may be, finds it and what is said of it
     codes  of the modelled column, one a text
     """
 
@@ -53,5 +54,5 @@ class Lookup:
 
 
 def digest(text: str) -> str:
-    """What stands for a text, without the blanks around it."""
+    """What stands for a text, without the blanks around it: no secret, since it has no key of its own."""
     return hashlib.blake2b(text.encode(), digest_size=SIZE).hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -46,6 +46,14 @@ class Apart:
         apart = np.zeros(self.shape, bool)
         for _, places, rows in self._found:
             apart |= _open(places, rows, draws)
+        return apart
+
+    def rows_of(self, rules: Collection[Rule]) -> Bools:
+        """[m, N] where one of some rules is not kept to."""
+        apart = np.zeros(self.shape, bool)
+        for rule, _, rows in self._found:
+            if rule in rules:
+                apart |= rows
         return apart
 
     def count(self, draws: Floats | None = None) -> int:

@@ -13,7 +13,7 @@ from vgi_cli.columns.base import Cells, Finding
 from vgi_cli.columns.numerals import Bools
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import SHOWN, Alarm, are, capped, first_cell, hole_notes, named, others, shortened
-from vgi_cli.encoding.keys import unlike_keys
+from vgi_cli.encoding.keys import answering_keys, unlike_keys
 from vgi_cli.encoding.orders import crossings
 from vgi_cli.encoding.redundant import every_kept
 from vgi_cli.encoding.relations import departures
@@ -26,11 +26,13 @@ from vgi_cli.table.fills import absent, forget_unseen
 Unseen = Literal["error", "missing", "carry"]
 FEW = 10
 """Fewer cells than this say nothing of a column as a whole."""
+IMPUTED = "imputed from the model"
+"""What becomes of rows without a cell where holes are filled."""
 UNSEEN: dict[str, str] = {"missing": "count as missing and are filled", "carry": "stay, and say nothing to the model"}
 """What becomes of levels that the fit has not seen."""
 
 
-def check(table: Table, schema: Schema, fate: str = "imputed from the model", unseen: Unseen = "error") -> list[str]:
+def check(table: Table, schema: Schema, fate: str = IMPUTED, unseen: Unseen = "error") -> list[str]:
     """Whether a new table can be encoded with a fitted schema: notes, one line each.
 
     Raises InputError when it lacks a fitted column or holds text, infinities or values out of all proportion in one.
@@ -128,7 +130,8 @@ class Check:
         if self._schema.modelled:
             holes = absent(table, self._schema)
             self.incomplete += int(holes.any(1).sum())
-            self._bare.add(np.asarray(holes.all(1)))
+            bare = np.asarray(holes.all(1))
+            self._bare.add(bare, answering_keys(table, self._schema, bare) if self._fate == IMPUTED else ())
 
     def notes(self) -> list[str]:
         """After the last rows: what the user should know. InputError where the table cannot be encoded."""
@@ -176,9 +179,11 @@ class BareRows:
     def __init__(self) -> None:
         self._rows = self._count = self._last = 0  # rows so far, bare ones, and how many of these stand last
         self._first: list[int] = []
+        self._keys: dict[str, None] = {}
 
-    def add(self, bare: Bools) -> Self:
-        """Look at the next rows: which of them are bare."""
+    def add(self, bare: Bools, keys: Sequence[str] = ()) -> Self:
+        """Look at the next rows: which of them are bare; `keys`: the carried columns that say something of these."""
+        self._keys |= dict.fromkeys(keys)
         where = np.flatnonzero(bare)
         self._first += (self._rows + 1 + where[: SHOWN - len(self._first)]).tolist()
         others = np.flatnonzero(~bare)
@@ -198,7 +203,8 @@ class BareRows:
             between = "and" if self._count == 2 else "to"
             rows = f"the last {self._count:,} rows ({self._first[0]} {between} {self._rows})"
         hint = "; delete what is no row of the table" if 0 < self._last < self._rows else ""
-        return [f"{rows} {'have' if several else 'has'} no cell of a modelled column: {fate}{hint}"]
+        told = f", but for what follows from {named('column', list(self._keys))}" if self._keys else ""
+        return [f"{rows} {'have' if several else 'has'} no cell of a modelled column: {fate}{told}{hint}"]
 
 
 class Holes:

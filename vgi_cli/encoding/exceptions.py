@@ -86,18 +86,23 @@ def _words(one: Excepted, table: Table, schema: Schema) -> str:
     column = schema.encoded[schema.modelled.index(one.relation.names[0])]
     codes = Rows.of(table, schema).codes(one.relation.names)[list(one.rows)]
     said = one.relation.solved(codes, 0, codes[:, 0])
-    where = []
-    for row, own, other in zip(one.rows, codes[:, 0].tolist(), said.tolist(), strict=True):
-        where.append(f"row {row + 1:,} ('{column.name}' is {_spelled(column, own)}, not {_spelled(column, other)})")
+    where = [
+        f"row {row + 1:,} ('{column.name}' is {spelled(column, own)}, not {spelled(column, other)})"
+        for row, own, other in zip(one.rows, codes[:, 0].tolist(), said.tolist(), strict=True)
+    ]
+    return mended_words(relation_words(one.relation, schema), "all of these", where, one.of)
+
+
+def mended_words(what: str, cells: str, where: Sequence[str], of: int) -> str:
+    """A line on what holds in all rows but some, by the words for these, of so many that have the cells."""
     rows = " and ".join([", ".join(where[:-1]), where[-1]] if len(where) > 1 else where)
     return (
-        f"{relation_words(one.relation, schema)}, in {one.of - len(one.rows):,} of the {one.of:,} rows that have all "
-        f"of these, but not in {rows}: where a cell there is wrong, mend it or make it missing, and fills keep to "
-        "this; they do not now"
+        f"{what}, in {of - len(where):,} of the {of:,} rows that have {cells}, but not in {rows}: where a cell there "
+        "is wrong, mend it or make it missing, and fills keep to this; they do not now"
     )
 
 
-def _spelled(column: ModelledColumn, value: float) -> str:
+def spelled(column: ModelledColumn, value: float) -> str:
     """A value as a column writes it."""
     if not np.isfinite(value):
         return "a number"
@@ -107,10 +112,10 @@ def _spelled(column: ModelledColumn, value: float) -> str:
 def _parts(n: int) -> list[Ints]:
     """The places of n rows, at random in one part more than there may be exceptions."""
     dealt = np.random.default_rng(0).permutation(n)
-    return [np.sort(dealt[start :: _most(n) + 1]) for start in range(_most(n) + 1)] if n >= FEWEST else []
+    return [np.sort(dealt[start :: most_of(n) + 1]) for start in range(most_of(n) + 1)] if n >= FEWEST else []
 
 
-def _most(n: int) -> int:
+def most_of(n: int) -> int:
     """Exceptions among so many rows at most."""
     return min(MOST, max(ALWAYS, int(SHARE * n)))
 
@@ -123,7 +128,7 @@ def _excepted(every: Rows, part: Rows, one: Redundant, way: Way) -> Excepted | N
     codes, half = every.codes(relation.names), half_digit(every.columns[relation.names[0]])
     whole = np.flatnonzero(~np.isnan(codes).any(1))
     off = departing(relation, codes[whole], half)
-    if len(whole) < FEWEST or not 0 < off.sum() <= 2 * _most(len(whole)):
+    if len(whole) < FEWEST or not 0 < off.sum() <= 2 * most_of(len(whole)):
         return None  # up to twice as many: of few rows weights are found by few
     clean = whole[~off]
     relation = relation_of(every.some(clean), Redundant(relation.names[0], relation.names[1:], one.how), way)
@@ -132,14 +137,23 @@ def _excepted(every: Rows, part: Rows, one: Redundant, way: Way) -> Excepted | N
     codes = every.codes(relation.names)
     whole = np.flatnonzero(~np.isnan(codes).any(1))
     off = departing(relation, codes[whole], half)
-    kept = 0 < off.sum() <= _most(len(whole)) and _speak(codes[whole, 0], off, len(every.columns), relation)
+    kept = 0 < off.sum() <= most_of(len(whole)) and _speak(codes[whole, 0], off, len(every.columns), relation)
     return Excepted(relation, tuple(whole[off].tolist()), len(whole)) if kept else None
 
 
 def _speak(first: Floats, off: Bools, columns: int, relation: Relation) -> bool:
     """Whether so many rows [n] speak for what holds in all of them but those that are `off` [n], which might be any."""
+    choice = speak_for(first, off, len(relation.names) * float(np.log(columns)))
+    return choice is not None and enough(first[~off], len(relation.names), choice)
+
+
+def speak_for(first: Floats | Ints, off: Bools, choice: float) -> float | None:
+    """By how many nats it would be chance that something holds in all of some rows [n] but those that are `off` [n],
+    beyond a choice of so many: which might be any. None where hardly any other row has another value (first [n]) than
+    the one that is most frequent."""
     count, n = int(off.sum()), len(first)
-    choice = len(relation.names) * np.log(columns) + lgamma(n + 1) - lgamma(count + 1) - lgamma(n - count + 1)
     values, often = np.unique(first[~off], return_counts=True)
     others = n - count - int(often.max())
-    return len(values) > 1 and others >= OTHERS * (count + 1) and enough(first[~off], len(relation.names), choice)
+    if len(values) < 2 or others < OTHERS * (count + 1):
+        return None
+    return choice + lgamma(n + 1) - lgamma(count + 1) - lgamma(n - count + 1)

@@ -20,7 +20,7 @@ from vgi_cli.columns.notation import quantities
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import Alarm, folded, kind_flag, named, typed
+from vgi_cli.columns.wording import Alarm, first_names, folded, kind_flag, named, typed
 from vgi_cli.table.base import Table
 
 FEWEST_ROWS, MOST_ROWS = 20, 1_000_000
@@ -59,6 +59,8 @@ piles up: what such rows have in common is no evidence of names."""
 APART = 1.1
 """So many times as many subjects as values, at least, where a number is the same in all rows of each subject: names of
 subjects name them one by one."""
+SINGLE = 0.5
+"""Share of the values of a number that belong to one key alone, from which on it is no name beside that of the key."""
 ROWS_EACH = 1.5
 """Rows of such a subject, on average, at least."""
 STRETCH = 500
@@ -152,9 +154,8 @@ def repeated(ranked: Ranked) -> list[str]:
     if (found := shared_ids(table, schema.ids)) is not None:
         names, keys = found
         line = (
-            f"{table.N:,} rows have {keys:,} different values of {named('column', names)} (--id): what rows "
-            "of one have in common is not modelled, each is filled as if by itself; a table with one row for each "
-            "and its cells side by side keeps it"
+            f"{table.N:,} rows have {keys:,} different values of {named('column', names)} (--id): "
+            f"{_lost(schema, 'one', names)}; a table with one row for each and its cells side by side keeps it"
         )
         lines.append((names[0], line))
     return folded([*lines, *numbered])
@@ -265,17 +266,25 @@ def _carried(ranked: Ranked) -> Iterator[tuple[str, str]]:
         if found is None and not (even and counts.mean() >= SO_ALIKE):
             continue
         groups = f"names {len(counts):,} groups of {counts.mean():.3g} rows each on average"
-        lost = "is not modelled, each is filled as if by itself"
         if found is not None:
-            common = f"{_likeness(found)}: that {lost}"
+            common = f"{_likeness(found)}: that is not modelled, each is filled as if by itself"
         else:
-            common = f"what rows of one group have in common {lost}"
+            common = _lost(ranked.schema, "one group", [column.name])
         line = f"column '{column.name}' {groups}: {common} (`{typed('--id', column.name)}` if it is a key)"
         if len(counts) <= MOST_NAMED:
             line += f"; `{kind_flag(column.name, 'categorical')}` models it"
         else:
             line += "; a table with one row for each group and its cells side by side keeps it"
         yield column.name, Alarm(line) if found is not None else line
+
+
+def _lost(schema: Schema, group: str, keys: Sequence[str]) -> str:
+    """What becomes of what rows of a group have in common, but for what follows from one of some columns of `keys`."""
+    told = [one for one in schema.lookups if one.by in keys]
+    follow = first_names(list(dict.fromkeys(f"'{one.name}'" for one in told)))
+    by = first_names(list(dict.fromkeys(f"'{one.by}'" for one in told)))
+    but = f"but for {follow}, which follow{'s' * (len(told) == 1)} from {by}, " if told else ""
+    return f"{but}what rows of {group} have in common is not modelled, each is filled as if by itself"
 
 
 def _numbered(ranked: Ranked) -> Iterator[tuple[str, str]]:
@@ -291,6 +300,8 @@ def _numbered(ranked: Ranked) -> Iterator[tuple[str, str]]:
         found = alike(ranked, column.name, places, _chance(places, counts))
         if found is not None and not (_unordered(found) and _names(ranked, column.name, places, distinct)):
             found = None
+        if found is not None and _of_a_key(ranked.schema, column.name):
+            found = None
         models = f"`{kind_flag(column.name, 'categorical')}` models what rows of one have in common"
         flag = models if len(distinct) <= MOST_NAMED else f"`{typed('--id', column.name)}` carries it"
         quantity = f"column '{column.name}' is modelled as a quantity, but"
@@ -299,6 +310,14 @@ def _numbered(ranked: Ranked) -> Iterator[tuple[str, str]]:
             yield column.name, Alarm(f"{quantity} its numbers work like names: {likeness}: {flag}")
         elif NAME.fullmatch(column.name) is not None:
             yield column.name, f"{quantity} its name is one of groups of rows: {flag}"
+
+
+def _of_a_key(schema: Schema, name: str) -> bool:
+    """Whether a number follows from a key, most of its values from one alone: the size of a school, which has its name
+    already. The doctors of patients have several each."""
+    every = [one.coding for one in schema.relations if one.keys and one.names[0] == name]
+    every += [np.array(one.codes) for one in schema.lookups if one.name == name]
+    return any((np.unique(codes, return_counts=True)[1] == 1).mean() >= SINGLE for codes in every)
 
 
 def _names(ranked: Ranked, by: str, places: Places, distinct: Floats) -> bool:

@@ -32,10 +32,11 @@ from vgi_cli.columns.wording import (
     typed,
 )
 from vgi_cli.encoding.absent import NONE, levels_beside_holes
-from vgi_cli.encoding.check import BareRows, Holes
+from vgi_cli.encoding.check import IMPUTED, BareRows, Holes
 from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_excepted
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
-from vgi_cli.encoding.keys import keys_among
+from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
+from vgi_cli.encoding.keys import answering_keys, keys_among
 from vgi_cli.encoding.nested import nested_among
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
@@ -115,7 +116,8 @@ def infer_schema(
     excepted = excepted_among(table, schema)
     twins = without_excepted(redundant(found, schema), excepted)
     doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(twins, schema)]
-    doubts += capped(excepted_words(excepted, table, schema))
+    keys = excepted_keys(table, schema, [one.relation.names[0] for one in excepted])
+    doubts += capped([*excepted_words(excepted, table, schema), *excepted_key_words(keys, schema)])
     return schema, _notes(table, schema, rows is not None, kinds) + doubts
 
 
@@ -378,7 +380,10 @@ def _notes(table: Table, schema: Schema, some: bool, said: Collection[str]) -> l
         notes.append(f"{named('column', empty)} {are(empty)} empty{fitted}: carried, nothing to learn from")
     notes += Holes(schema).add(table).notes()
     holes = table.absent(schema.modelled)
-    bare = BareRows().add(np.asarray(holes.all(1))).notes("not used by the fit, imputed from the model") if D else []
+    rows = np.asarray(holes.all(1))
+    bare = (
+        BareRows().add(rows, answering_keys(table, schema, rows)).notes(f"not used by the fit, {IMPUTED}") if D else []
+    )
     return notes + hole_notes(table.label, D > 0, int(holes.any(1).sum()), bare)
 
 

@@ -29,11 +29,12 @@ from vgi_cli.encoding.computing import (
 )
 from vgi_cli.encoding.dates import Parted, Wanted, room_of
 from vgi_cli.encoding.orders import keep_orders, out_of_order
+from vgi_cli.encoding.other_keys import orders_of_keys, take_other_keys
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
 from vgi_cli.encoding.retrying import retry
-from vgi_cli.encoding.skips import keep_skips, keep_thresholds
+from vgi_cli.encoding.skips import against_answers, keep_skips, keep_thresholds, unkept_skips
 from vgi_cli.encoding.structural_zeros import keep_structural_zeros
 
 LATE = ("bands", "part")
@@ -65,7 +66,8 @@ def keep_relations(
     ties      by the names of a column and of the other one of its order random numbers from 0 to 1 [m, N]; None: fills
               of columns in order are equal as often as they are drawn so
     told      [N, columns] codes that holes get before all others, as columns that are carried say what they are
-              (`keys.py`); NaN: nothing is said. None: of no cell
+              (`keys.py`); NaN: nothing is said. None: of no cell. Answers of the row itself are heard before them, and
+              what they say is no answer: a blank cell stays one to skips and thresholds
 
     A hole that the other cells of its relation determine gets what they say; so does one that two sums determine
     together. Where several cells of a relation are missing, all but one stay as they were drawn and the last one is
@@ -78,21 +80,27 @@ def keep_relations(
     together then, another value of one of them is tried, and the others follow from that (`redrawing.py`).
     """
     apart = Apart(draws.shape[:2])
-    if told is not None and (known := missing & ~np.isnan(told)).any():
+    blank = missing
+    if told is not None:
+        known = missing & ~np.isnan(told) & ~against_answers(told, missing, schema)
         draws[:, known] = told[known]
         observed, missing = np.where(known, told, observed), missing & ~known
     if uniform is not None:
-        apart.update(keep_skips(draws, missing, schema, uniform))
-        apart.update(keep_thresholds(draws, missing, schema, uniform))
+        keep_skips(draws, missing, schema, uniform, blank)
+        keep_thresholds(draws, missing, schema, uniform, blank)
         keep_structural_zeros(draws, missing, schema, uniform)
     for j, column in enumerate(schema.encoded):
         number = as_number(column)
         if number is not None and number.significant is not None:  # rounded before others are computed from them
             draws[:, missing[:, j], j] = number.written(draws[:, missing[:, j], j])
-    found = _in_line(DrawnRows(draws, observed, missing, uniform, ties), schema)
+    rows, keep = DrawnRows(draws, observed, missing, uniform, ties), functools.partial(_in_line, schema=schema)
+    model = draws.copy() if orders_of_keys(schema) else draws
+    found = keep(rows)
+    if orders_of_keys(schema):
+        take_other_keys(rows, model, schema, found, keep)
     if uniform is not None:
-        keep = functools.partial(_in_line, schema=schema)
-        redraw(DrawnRows(draws, observed, missing, uniform, ties), schema, found, keep)
+        redraw(rows, schema, found, keep)
+        apart.update(unkept_skips(draws, missing, schema, blank))
     apart.update(found)
     return apart
 

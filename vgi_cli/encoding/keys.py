@@ -14,7 +14,7 @@ from vgi_cli.columns.base import Carried
 from vgi_cli.columns.lookups import Lookup, digest
 from vgi_cli.columns.notation import quantities
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Floats, Ints
+from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.independence import Rows
@@ -35,7 +35,7 @@ FIRST_LOOK = 200
 """Rows by which most pairs of columns are found not to go together."""
 
 
-class _Key(NamedTuple):
+class Key(NamedTuple):
     """A column whose cells may be keys.
 
     name     of the column
@@ -61,22 +61,22 @@ def keys_among(
     """What follows from keys, beyond what other `relations` say: from each a value of the column, wherever both are
     observed, by more rows than chance explains. Of several keys with the same column the one with the fewest is taken,
     of those that go one to one the first one in the table."""
-    numbers, texts = list(_numbers(table, schema)), list(_carried(table, schema))
+    numbers, texts = list(number_keys(table, schema)), list(carried_keys(table, schema))
     if not numbers and not texts:
         return (), ()
     codes = {column.name: codes_of(table, column) for column in schema.encoded}
-    rows, said = Rows(table, schema, np.arange(table.N), codes), _Said(relations)
+    rows, said = Rows(table, schema, np.arange(table.N), codes), Said(relations)
     enough = ENOUGH + 2 * float(np.log(len(schema.columns)))
     before: set[str] = set()
     found: list[Relation] = []
     lookups: list[Lookup] = []
     for column in schema.encoded:
-        name, own = column.name, _places(codes[column.name])
+        name, own = column.name, places_of(codes[column.name])
         if not column.pooled and own.max() > 0:
             able = [key for key in numbers if key.name != name and not said.settles(name, key.name)]
             # of two columns that go one to one the later one follows from the earlier one
             open_ = [
-                key for key in able if key.name in before or not (_is_key(name, numbers) and _decides(own, key.places))
+                key for key in able if key.name in before or not (is_key(name, numbers) and _decides(own, key.places))
             ]
             if (number := _decided(rows, open_, name, own, enough)) is not None:
                 numbered, values = _pairs(number, own, codes[name])
@@ -101,6 +101,15 @@ def told_by_keys(table: Table, schema: Schema, rows: Ints | None = None) -> Floa
         place = schema.modelled.index(one.name)
         told[:, place] = keys.said(one)
     return told
+
+
+def answering_keys(table: Table, schema: Schema, rows: Bools) -> list[str]:
+    """The carried columns whose keys say something of some rows [N] of a table, in the order of the lookups."""
+    some = np.flatnonzero(rows)
+    if not schema.lookups or not len(some):
+        return []
+    keys = _Digests(table, some)
+    return list(dict.fromkeys(one.by for one in schema.lookups if not np.isnan(keys.said(one)).all()))
 
 
 def unlike_keys(table: Table, schema: Schema) -> list[int]:
@@ -139,7 +148,7 @@ class _Digests:
         return [digest(texts[place]) for place in held.tolist()], nowhere
 
 
-class _Said:
+class Said:
     """What relations say of columns already; `add` one that was found."""
 
     def __init__(self, relations: Sequence[Relation]) -> None:
@@ -160,17 +169,17 @@ class _Said:
         return name in self._coded or frozenset((name, key)) in self._pairs or computed
 
 
-def _numbers(table: Table, schema: Schema) -> Iterator[_Key]:
+def number_keys(table: Table, schema: Schema) -> Iterator[Key]:
     """The columns of whole numbers that may be keys."""
     for column in schema.encoded:
         if isinstance(column, Number) and column.whole:
             codes = codes_of(table, column)
-            places = _places(codes)
+            places = places_of(codes)
             if _may_be_keys(places):
-                yield _Key(column.name, places, np.unique(codes[~np.isnan(codes)]), ())
+                yield Key(column.name, places, np.unique(codes[~np.isnan(codes)]), ())
 
 
-def _carried(table: Table, schema: Schema) -> Iterator[_Key]:
+def carried_keys(table: Table, schema: Schema) -> Iterator[Key]:
     """The columns that are carried and may be keys: ids, whole numbers and names, no measurements."""
     for column in schema.columns:
         if not isinstance(column, Carried) or column.role not in ("data", "id") or column.name not in table.names:
@@ -187,7 +196,7 @@ def _carried(table: Table, schema: Schema) -> Iterator[_Key]:
             continue
         used = [texts[place] for place in held.tolist()]
         if column.role == "id" or all(map(str.isdecimal, used)) or not quantities(used):
-            yield _Key(column.name, places, np.empty(0), used)
+            yield Key(column.name, places, np.empty(0), used)
 
 
 def _may_be_keys(places: Ints) -> bool:
@@ -196,7 +205,7 @@ def _may_be_keys(places: Ints) -> bool:
     return FEWEST <= len(counts) <= MOST and bool((counts > 1).mean() >= REPEATED)
 
 
-def _places(codes: Floats) -> Ints:
+def places_of(codes: Floats) -> Ints:
     """[N] the number of the value of each cell, by codes [N]; -1 where it is missing."""
     known = ~np.isnan(codes)
     places = np.full(len(codes), -1)
@@ -204,19 +213,19 @@ def _places(codes: Floats) -> Ints:
     return places
 
 
-def _is_key(name: str, keys: Sequence[_Key]) -> bool:
+def is_key(name: str, keys: Sequence[Key]) -> bool:
     """Whether a column is among some that may be keys."""
     return any(key.name == name for key in keys)
 
 
-def _decided(rows: Rows, keys: Sequence[_Key], name: str, own: Ints, enough: float) -> _Key | None:
+def _decided(rows: Rows, keys: Sequence[Key], name: str, own: Ints, enough: float) -> Key | None:
     """Of columns that may be keys the one with the fewest keys that decide a column, with the values own [N] (-1:
     none), by so many nats; None where none does."""
     able = sorted((key for key in keys if _decides(key.places, own)), key=lambda key: key.size)
-    return next((key for key in able if _evidence(rows, key, name, own) >= enough), None)
+    return next((key for key in able if evidence_for(rows, key, name, own) >= enough), None)
 
 
-def _pairs(key: _Key, own: Ints, codes: Floats) -> tuple[Ints, tuple[float, ...]]:
+def _pairs(key: Key, own: Ints, codes: Floats) -> tuple[Ints, tuple[float, ...]]:
     """The keys that have a value in several rows [keys], and the codes of these, by the values own [N] (-1: none) of
     the rows and their codes [N]. What one row alone says fills no other one, would answer for its own cell where that
     is hidden to be scored, and would keep a value of every single person in the run."""
@@ -237,7 +246,7 @@ def _decides(keys: Ints, values: Ints) -> bool:
     return len(np.unique(of[of >= 0])) > 1
 
 
-def _evidence(rows: Rows, key: _Key, name: str, values: Ints) -> float:
+def evidence_for(rows: Rows, key: Key, name: str, values: Ints) -> float:
     """Nats by which it would be chance that the rows of each key have one value of a column; also where the rows are
     those of groups that another column names, each of which has one key and one value: then it counts groups, not
     rows."""

@@ -7,7 +7,7 @@ A model knows such columns as numbers that go together, and where they are close
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 from typing import NamedTuple
@@ -234,13 +234,25 @@ def keep_orders(
 
 def out_of_order(values: Floats, schema: Schema) -> Bools:
     """[..] which rows of codes [.., columns] are not in the order of their columns."""
-    wrong = np.zeros(values.shape[:-1], bool)
+    return pairs_out_of_order(values, schema) > 0
+
+
+def pairs_out_of_order(values: Floats, schema: Schema) -> Ints:
+    """[..] how many pairs of columns rows of codes [.., columns] have out of order."""
+    wrong = np.zeros(values.shape[:-1], np.int64)
+    for low, high, shift in pairs_in_order(schema):
+        wrong += crossed(values[..., low], values[..., high] + shift)
+    return wrong
+
+
+def pairs_in_order(schema: Schema) -> Iterator[tuple[int, int, float]]:
+    """The places of two columns, and the shift of their order, of all orders of a schema, those included that follow
+    from others."""
     if schema.orders:
         names, most, *_ = _closed(schema.orders)
+        places = [schema.modelled.index(name) for name in names]
         for i, j in np.argwhere(np.isfinite(most)).tolist():
-            low, high = (values[..., schema.modelled.index(names[k])] for k in (i, j))
-            wrong |= crossed(low, high + most[i, j])
-    return wrong
+            yield places[i], places[j], float(most[i, j])
 
 
 class _Filled(NamedTuple):

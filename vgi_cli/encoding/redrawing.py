@@ -60,7 +60,7 @@ def redraw(rows: DrawnRows, schema: Schema, found: Apart, keep: Callable[[DrawnR
         return
     draw, row = np.nonzero(found.rows())
     own = rows.at(draw, row)
-    checks = _Checks(schema, own.missing)
+    checks = Checks(schema, own.missing)
     wrong = checks.pairs(own.draws[0], np.arange(len(row)))
     left = np.flatnonzero(wrong.sum(1) > 0)
     best, fixed, count = own.draws[0].copy(), np.zeros(own.missing.shape, bool), wrong.sum(1)
@@ -100,7 +100,7 @@ def redraw(rows: DrawnRows, schema: Schema, found: Apart, keep: Callable[[DrawnR
     found.mend(mended)
 
 
-class _Checks:
+class Checks:
     """Which rules rows keep to; `missing` [n, columns]: their holes."""
 
     def __init__(self, schema: Schema, missing: Bools) -> None:
@@ -116,6 +116,8 @@ class _Checks:
 
     def pairs(self, codes: Floats, rows: Ints) -> Bools:
         """[n, pairs] which structural zeros codes [n, columns] of some rows [n] have, but of observed cells alone."""
+        if not self._zeros:
+            return np.zeros((len(codes), 0), bool)
         return np.stack(
             [
                 one.excludes(*(codes[:, place] for place in places)) & self._missing[rows][:, places].any(1)
@@ -126,13 +128,18 @@ class _Checks:
 
     def kept(self, codes: Floats, observed: Floats, rows: Ints) -> Bools:
         """[n] which codes [n, columns] of some rows [n] keep to the relations and orders; `observed` [n, columns]."""
+        exact = np.where(self._missing[rows], codes, observed)
+        return self.related(codes, observed, rows) & ~out_of_order(exact, self._schema)
+
+    def related(self, codes: Floats, observed: Floats, rows: Ints) -> Bools:
+        """[n] which of the same keep to the relations."""
         able = np.ones(len(codes), bool)
         exact = np.where(self._missing[rows], codes, observed)
         for one, places in self._relations:
             filled = self._missing[rows][:, places].any(1)
             digit = half_digit(self._schema.encoded[places[0]])
             able &= ~(departing(one, exact[:, places], digit) & filled)
-        return able & ~out_of_order(exact, self._schema)
+        return able
 
     def within(self, codes: Floats, before: Floats) -> Bools:
         """[n] which codes [n, columns] lie within the limits of their columns, or are as they were `before` [n,

@@ -192,13 +192,15 @@ def contradictions(table: Table, schema: Schema) -> list[int]:
     return [int(rows.sum()) for rows in against]
 
 
-def keep_thresholds(draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats]) -> Apart:
+def keep_thresholds(
+    draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], blank: Bools | None = None
+) -> Apart:
     """Draw another number in place of each that goes with no cell of a column which is observed, from those that are
     seen beside such cells. In place; where two thresholds leave none. Arguments as of `keep_skips`."""
-    own = []
+    own, empty = [], missing if blank is None else blank
     for one in schema.thresholds:
         at, others = schema.modelled.index(one.name), [schema.modelled.index(other) for other in one.others]
-        own.append((one, at, np.flatnonzero(missing[:, at] & ~missing[:, others].all(1))))
+        own.append((one, at, np.flatnonzero(missing[:, at] & ~empty[:, others].all(1))))
     for one, at, rows in own:
         values, fills = np.array(one.values), draws[:, rows, at]
         drawn = values[np.minimum((uniform(one.name)[:, rows] * len(values)).astype(int), len(values) - 1)]
@@ -211,11 +213,32 @@ def keep_thresholds(draws: Floats, missing: Bools, schema: Schema, uniform: Call
     return apart
 
 
+def unkept_skips(draws: Floats, missing: Bools, schema: Schema, blank: Bools) -> Apart:
+    """Where fills go with no cell of a column which is observed: none else was left, or another relation of the column
+    says so. Arguments as of `keep_skips`."""
+    apart = Apart(draws.shape[:2])
+    for one in schema.rules:
+        at, others = schema.modelled.index(one.name), [schema.modelled.index(other) for other in one.others]
+        apart.add([at], one.excludes(draws[..., at]) & missing[:, at] & ~blank[:, others].all(1), one)
+    return apart
+
+
+def against_answers(told: Floats, missing: Bools, schema: Schema) -> Bools:
+    """[N, columns] where codes (told [N, columns]; NaN: none) go with no cell of columns of which one is observed in
+    the same row."""
+    out = np.zeros(told.shape, bool)
+    for one in schema.rules:
+        at, others = schema.modelled.index(one.name), [schema.modelled.index(other) for other in one.others]
+        out[:, at] |= one.excludes(told[:, at]) & ~missing[:, others].all(1)
+    return out
+
+
 def keep_skips(
     draws: Floats,
     missing: Bools,
     schema: Schema,
     uniform: Callable[[str], Floats],
+    blank: Bools | None = None,
 ) -> Apart:
     """Draw another level in place of each that goes with no cell of a column which is observed, where a sampler that
     knows of skips (`mask_probability`) was not asked, or had no other draw. In place; where no level is left.
@@ -223,15 +246,16 @@ def keep_skips(
     draws    [m, N, columns] codes of completed rows
     missing  [N, columns]
     uniform  by the name of a column random numbers from 0 to 1 [m, N]
+    blank    [N, columns] where nothing is observed: what a key says there is no answer; None: what is missing
     """
-    apart = Apart(draws.shape[:2])
+    apart, empty = Apart(draws.shape[:2]), missing if blank is None else blank
     for name in dict.fromkeys(one.name for one in schema.skips):
         at, own = schema.modelled.index(name), [one for one in schema.skips if one.name == name]
         weights = np.zeros((len(missing), len(own[0].shares)))
         free = np.ones(weights.shape, bool)
         for one in own:
             others = [schema.modelled.index(other) for other in one.others]
-            asked = missing[:, at] & ~missing[:, others].all(1)
+            asked = missing[:, at] & ~empty[:, others].all(1)
             weights[asked] += one.shares
             free[asked, one.level] = False
         rows = np.flatnonzero(~free.all(1))

@@ -16,7 +16,7 @@ from vgi_cli.columns.limits import bound_lines
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import Alarm, are, named
 from vgi_cli.data import TensorTable, split_rows
-from vgi_cli.encoding.check import Check, Holes, Unseen, check
+from vgi_cli.encoding.check import IMPUTED, Check, Holes, Unseen, check
 from vgi_cli.encoding.encoder import Respread, RowKeys, encode, encode_in_files, log_share, log_volume
 from vgi_cli.encoding.kinds import column_lines, kind_lines, kinds_of
 from vgi_cli.encoding.redundant import rest_of_kept
@@ -159,7 +159,7 @@ def match(
     table: Table,
     schema: Schema,
     reporter: Reporter,
-    fate: str = "imputed from the model",
+    fate: str = IMPUTED,
     unseen: Unseen = "error",
 ) -> None:
     """Check a table against a fitted schema, with a line for what is unusual. Levels that the fit has not seen are
@@ -210,7 +210,7 @@ def survey(
     part  the rows that are to be filled; None: all of them
     """
     every, holes = Holes(schema), Holes(schema)
-    checking = Check(schema, source.origin.names, source.origin.label, "imputed from the model", unseen)
+    checking = Check(schema, source.origin.names, source.origin.label, IMPUTED, unseen)
     incomplete = 0
 
     def tables() -> Iterator[Table]:

@@ -19,6 +19,7 @@ from vgi_cli.commands.memory import require_files, require_memory
 from vgi_cli.commands.pages import refuse_page, require_extra
 from vgi_cli.commands.requests import Request
 from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_excepted
+from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.encoding.missingness import Missingness, missingness
 from vgi_cli.encoding.redundant import (
@@ -149,6 +150,8 @@ def _described(
     twins = redundant(candidates(table, schema), schema)
     excepted = excepted_among(table, schema)
     others, apart = without_excepted(twins, excepted), excepted_words(excepted, table, schema)
+    keys = excepted_keys(table, schema, [one.relation.names[0] for one in excepted])
+    apart += excepted_key_words(keys, schema)
     lines = [*kept_words(schema, None), *not_kept(others, schema), *apart]
     kept = {relation.names[0] for relation in schema.relations}
     doubts = suspects(table, schema, said)
