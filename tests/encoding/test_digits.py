@@ -90,6 +90,34 @@ class TestSignificantDigits:
         assert departing(relation, rows, 0.0).tolist() == [False, True, False, True, False]
         assert halves_at(np.array([0.0, 9.99, 1000.0]), 0.05, 3).tolist() == [0.05, 0.05, 5.0]
 
+    def test_what_is_rounded_to_a_power_of_ten_has_a_digit_more_below_it(self) -> None:
+        sides, cells = np.array([1, -1, 0]), np.full(3, 100.0)
+        assert halves_at(cells, 0.0, 3, sides) == pytest.approx([0.5, 0.05, 0.5], rel=1e-12)
+        assert halves_at(-cells, 0.0, 3, sides) == pytest.approx([0.05, 0.5, 0.5], rel=1e-12)
+        assert halves_at(np.full(3, 1e-5), 0.0, 3, sides) == pytest.approx([5e-8, 5e-9, 5e-8], rel=1e-12)
+        assert halves_at(np.full(3, 1e-5), 1e-6, 3, sides).tolist() == [1e-6] * 3
+        assert halves_at(np.full(3, 100.5), 0.0, 4, sides) == pytest.approx([0.05] * 3, rel=1e-12)
+        relation = Relation(names=("y", "x"), weights=(1.0, -1.0), rounded=True, significant=3)
+        said = np.array([100.4, 99.96, 99.6])
+        for sign in (1.0, -1.0):
+            rows = np.stack([cells, said], 1) * sign
+            assert departing(relation, rows, 0.0).tolist() == [False, False, True]
+
+    def test_factors_of_a_power_of_ten_have_it_as_their_rounded_product(self) -> None:
+        """Hours are drawn so that the pay says what it is: 99.6 is no 100 in three digits."""
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"wage": rng.gamma(9, 0.4, N).round(4), "hours": rng.gamma(9, 5, N).round(3)})
+        frame["pay"] = to_digits(frame.wage * frame.hours, 3)
+        schema = schema_of(frame)
+        assert [one.words() for one in schema.relations] == ["'pay' = 'wage' × 'hours', rounded to 3 digits"]
+        order = [schema.modelled.index(name) for name in ("wage", "hours", "pay")]
+        rows = np.column_stack([np.full(200, 2.0), np.linspace(49.6, 50.4, 200).round(3), np.full(200, 100.0)])
+        draws, missing = np.empty((1, 200, 3)), np.zeros((200, 3), bool)
+        draws[0][:, order], missing[:, order[1]] = rows, True
+        keep_relations(draws, np.where(missing, 0.0, draws[0]), missing, schema)
+        hours = draws[0][:, order[1]]
+        assert (to_digits(2 * hours, 3) == 100).all() and (hours < 50).any() and (hours > 50.2).any()
+
     def test_decimals_alone_are_no_significant_digits(self) -> None:
         rng = np.random.default_rng(0)
         for values in (rng.normal(50, 20, N).round(2), rng.integers(0, 20, N) / 4, rng.normal(size=N)):

@@ -227,6 +227,33 @@ class TestWordsForMissing:
         again = read.hiding({})
         assert (again.missing("grade") == read.missing("grade")).all()
 
+    @pytest.mark.parametrize("hole", ["", "NA", "null"])
+    def test_none_alone_is_a_level_where_other_columns_write_missing_cells_otherwise(self, hole: str) -> None:
+        other: list[object] = [hole if i % 7 == 0 else value for i, value in enumerate(OTHER)]
+        read = table(grade=[*self.GRADE], x=other)
+        schema, lines = infer_schema(read)
+        assert schema.columns[0].kind == "categorical" and not read.missing("grade").any()
+        assert [line for line in lines if "'None'" in line] == [
+            "'None' (40 cells) is a level of column 'grade': `--na-values grade=None` if it means missing"
+        ]
+        assert self.said(grade=[*self.GRADE], x=other) == []
+        text = "grade,x\n" + "\n".join(f"{a},{b}" for a, b in zip(self.GRADE, other, strict=True))
+        named = from_text(text, na_values=["grade=None"])
+        infer_schema(named)
+        assert named.missing("grade").sum() == 40
+
+    def test_none_alone_stays_missing_where_the_table_says_so_or_nothing(self) -> None:
+        other: list[object] = ["NA" if i % 7 == 0 else value for i, value in enumerate(OTHER)]
+        third: list[object] = ["null" if i % 5 == 0 else "ab"[i % 2] for i in range(N)]
+        for columns in (
+            {"x": [*OTHER]},
+            {"x": other, "y": ["None" if i % 9 == 0 else value for i, value in enumerate(OTHER)]},
+            {"x": other, "z": third},  # programs wrote it in several ways: one more is likely
+        ):
+            read = table(grade=[*self.GRADE], **columns)
+            infer_schema(read)
+            assert read.missing("grade").sum() == 40, columns
+
     def test_none_beside_holes_stays_missing_where_it_is_a_mark_or_was_named(self) -> None:
         cells: list[object] = ["" if i % 10 == 0 else grade for i, grade in enumerate(self.GRADE)]
         tables = [

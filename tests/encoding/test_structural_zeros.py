@@ -82,6 +82,33 @@ def test_chance_is_none() -> None:
     assert found == 0
 
 
+def test_rare_cells_are_no_rule() -> None:
+    """Who stays in a school, but for one in some hundred: of the moves that no row has, others have some. Where there
+    are no such cells beside them, and nobody moves, they are a rule."""
+    kept: dict[float, int] = {}
+    for moves in (0.01, 0.0):
+        kept[moves] = 0
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            before = rng.choice(list("abcd"), 1500, p=[0.4, 0.3, 0.2, 0.1])
+            others = rng.choice(list("abcd"), 1500, p=[0.4, 0.3, 0.2, 0.1])
+            after = np.where(rng.random(1500) < moves, others, before)
+            mixed = np.where(after == "a", rng.choice(["b", "a"], 1500), after)  # not one to one
+            frame = pd.DataFrame({"before": before, "after": mixed, "weight": rng.normal(size=1500)})
+            kept[moves] += sum(len(zeros.pairs) for zeros in schema_of(frame).structural_zeros)
+    assert kept[0.01] <= 6 and kept[0.0] == 10 * 11, kept
+
+
+def test_a_pair_without_others_to_compare_it_with_needs_more_rows() -> None:
+    """By chance 25 rows would have both, or 100: in the first case another table of as many rows may well have one."""
+    rng = np.random.default_rng(0)
+    for rows, found in ((1000, 0), (4000, 1)):
+        sex = rng.choice(["m", "f"], rows)
+        ill = np.where((sex == "f") & (rng.random(rows) < 0.1), "yes", "no")
+        frame = pd.DataFrame({"sex": sex, "ill": ill, "weight": rng.normal(size=rows)})
+        assert len(schema_of(frame).structural_zeros) == found
+
+
 def test_rows_of_one_person_count_once() -> None:
     """Where the persons of visits are named: what they have in common by chance is no rule; what no visit has is."""
     rng = np.random.default_rng(4)
@@ -208,6 +235,11 @@ def test_rows_of_one_group_count_once_where_a_column_names_it() -> None:
     region, kind = rng.choice(["n", "s", "e"], 150), rng.choice(list("abcdefghijklmno"), 150)
     region[140:], region[:3] = "e", ["n", "s", "e"]
     frame = pd.DataFrame({"region": region[person], "kind": kind[person], "y": rng.normal(size=750)})
+    assert schema_of(frame.assign(x=2000 + person)).structural_zeros == ()
+    rng = np.random.default_rng(0)
+    person = rng.permutation(np.repeat(np.arange(60), 15))
+    region, kind = rng.choice(["n", "s", "e"], 60), rng.choice(list("abcdef"), 60)
+    frame = pd.DataFrame({"region": region[person], "kind": kind[person], "y": rng.normal(size=900)})
     schema = schema_of(frame)
     assert any(zeros.names == ("region", "kind") for zeros in schema.structural_zeros)
     assert schema_of(frame.assign(x=2000 + person)).structural_zeros == ()

@@ -19,7 +19,8 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.notation import Notation, spelling_of
-from vgi_cli.columns.numerals import Bools, Floats, Ints, Moments, Numbers, Spelling
+from vgi_cli.columns.numerals import Bools, Floats, Ints, Moments, Numbers, Spelling, plain
+from vgi_cli.columns.singles import Single
 
 Role = Literal["data", "id", "exclude", "index"]
 Transform = Literal["linear", "normal", "none"]
@@ -108,9 +109,11 @@ class Cells:
     in_memory  whether the table was handed over in memory, where no flag says what its cells mean
     decimal    the mark before the decimals of its numbers
     notation   how its numbers are written, where they have more than digits
+    shortened  how its numbers were decimal fractions, and are read as these, where they are float32 numbers
     """
 
     notation: Notation | None = None
+    shortened: Single | None = None
 
     def __init__(self, table: CellSource, name: str) -> None:
         self.name, self.label, self.in_memory, self._table = name, table.label, table.in_memory, table
@@ -202,6 +205,10 @@ class Cells:
             self._read[notation] = _Notated(self._table, self.name, notation)
         return self._read[notation]
 
+    def read_short(self, single: Single) -> Cells:
+        """These cells as the decimal fractions that they were before they were float32 numbers."""
+        return _Shortened(self._table, self.name, single)
+
 
 @final
 class _Measured(Cells):
@@ -268,6 +275,30 @@ class _Notated(Cells):
     @property
     def spelling(self) -> Spelling | None:
         """How the digits of the numbers are written."""
+        return self._spelling
+
+
+@final
+class _Shortened(Cells):
+    """Cells that were decimal fractions before they were float32 numbers."""
+
+    def __init__(self, table: CellSource, name: str, single: Single) -> None:
+        super().__init__(table, name)
+        self.shortened, numbers, written = single, table.numbers(name), table.spelling(name)
+        self._numbers = numbers._replace(values=single.short(numbers.values))
+        values = self._numbers.values
+        fractions, counts = np.unique(values[np.isfinite(values)], return_counts=True)
+        short = spelling_of([plain(value) for value in fractions.tolist()], counts.tolist())
+        self._spelling = short if short is None or written is None else short._replace(marks=written.marks)
+
+    @property
+    def numbers(self) -> Numbers:
+        """The fractions."""
+        return self._numbers
+
+    @property
+    def spelling(self) -> Spelling | None:
+        """How the fractions would be written, with the signs and zeros of the cells."""
         return self._spelling
 
 

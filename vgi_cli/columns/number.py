@@ -56,6 +56,7 @@ from vgi_cli.columns.numerals import (
     write_significant,
 )
 from vgi_cli.columns.scale import LinearCodec, Scale, codec
+from vgi_cli.columns.singles import Single, single_of
 from vgi_cli.columns.wording import (
     FAR_WARNED,
     MANY_WARNED,
@@ -110,6 +111,8 @@ class Number(ModelledColumn):
     power       how its powers of ten are written, where most cells have one (`Spelling.power`)
     marks       signs and zeros of its numbers, where they are not as usual (`Spelling.marks`)
     fixed       decimals of each number that is not whole (`0.50` beside `12`); None: zeros at the end are left out
+    single      how its numbers were decimal fractions, which they are here, before they were the float32 numbers that
+                its cells hold (columns/singles.py); None where they are as they are written
 
     A column is dequantised when it is whole, when its resolution exceeds COARSE standard deviations, or when values
     repeat (`has_repeats`); then values that hold far more cells than their neighbours get room (see Spike).
@@ -138,6 +141,7 @@ class Number(ModelledColumn):
     power: Annotated[str, Field(pattern=r"^([eE]\+?[1-9])?$")] = ""
     marks: Annotated[str, Field(pattern=r"^(\+0?)?\.?$")] = ""
     fixed: Annotated[int, Field(ge=1)] | None = None
+    single: Single | None = None
 
     def __post_init__(self) -> None:
         if self.ends[0] > self.ends[1] or list(self.levels) != sorted(set(self.levels)):
@@ -459,6 +463,16 @@ class Number(ModelledColumn):
                 texts[i] = plain(float(codes[i]))
         return texts
 
+    def as_cells(self, codes: Floats) -> Floats:
+        """The numbers that cells hold for values [..]: of those that went through 32 bits what these make of them."""
+        return codes if self.single is None else self.single.written(codes)
+
+    def cells(self, codes: Floats, fewest: int | None) -> list[str]:
+        """The texts of cells, which `spell` shortens for messages where they went through 32 bits."""
+        if self.single is None:
+            return self.spell(codes, fewest)
+        return mark(self.single.spell(codes, fewest or 0), self.marks)
+
     def numbers(self, codes: Floats) -> Floats | None:
         return codes
 
@@ -594,7 +608,7 @@ def mostly_threes(threes: int, columns: int) -> bool:
 
 def as_written(cells: Cells, asked: Request) -> Cells:
     """The cells of a column, as numbers where all of them are written in one notation (columns/notation.py), or in that
-    which was asked for; else as they are."""
+    which was asked for; as decimal fractions where they were such (columns/singles.py); else as they are."""
     if asked.kind in Number.words and asked.detail is not None:
         notation = notation_of(asked.detail)
         if notation is None or not cells.textual:
@@ -603,7 +617,12 @@ def as_written(cells: Cells, asked: Request) -> Cells:
     if asked.kind not in (None, *Number.words, "bounded", "zero-inflated") or (asked.kind is None and cells.dictionary):
         return cells
     found = notations_in(cells, ~cells.missing)
-    return cells.read_as(found[0]) if len(found) == 1 else cells
+    if len(found) == 1:
+        return cells.read_as(found[0])
+    if not cells.textual or cells.typed or not cells.numbers.number[~cells.missing].all():
+        return cells
+    single = single_of(cells.numbers.values[~cells.missing])
+    return cells if single is None else cells.read_short(single)
 
 
 def notations_in(cells: Cells, which: Bools, *, codes: bool = False) -> list[Notation]:
@@ -620,6 +639,8 @@ def notations_in(cells: Cells, which: Bools, *, codes: bool = False) -> list[Not
 
 def _read(column: Number, cells: Cells) -> Cells:
     """The cells of another table, as the column's are read."""
+    if column.single is not None and cells.textual:
+        return cells.read_short(column.single)
     return cells if column.notation is None or not cells.textual else cells.read_as(column.notation)
 
 
@@ -686,4 +707,5 @@ def inferred(observed: Observed) -> Number | Constant:
         power=observed.power,
         marks="" if cells.spelling is None else cells.spelling.marks,
         fixed=None if cells.spelling is None else cells.spelling.fixed,
+        single=cells.shortened,
     )

@@ -17,6 +17,8 @@ from vgi_cli.columns.wording import named
 
 SHOWN = 4
 """Terms of a sum that are written out."""
+FLOAT = 1e-13
+"""A number is a power of ten where it is off by no more than this share."""
 PARTS_OF_ONE, MOST_SHOWN = 12, 6
 """Weights are halves, thirds, … to so many parts of one before they are anything else; those of more characters than
 the latter are written as such."""
@@ -147,12 +149,12 @@ class Relation:
             below = (values[..., place] < 0) & (weights[place] % 2 == 0)
             return np.asarray(np.where(below, -root, root))
 
-    def open_by(self, first: Floats, half: float) -> Floats:
+    def open_by(self, first: Floats, half: float, side: Floats | int = 0) -> Floats:
         """[..] how far cells of the first column [..], whose last digit counts twice `half` (0: they have none), may be
-        from what the others say, beyond the rounding of arithmetic."""
+        from what the others say, beyond the rounding of arithmetic; `side`: see `halves_at`."""
         if not self.rounded:
             return np.zeros(first.shape)
-        return halves_at(first, half, self.significant) + self.slack
+        return halves_at(first, half, self.significant, side) + self.slack
 
     def size(self, values: Floats) -> Floats:
         """[..] how large the terms are from which `solved` computes the first column: rounding errors are a share of
@@ -223,15 +225,20 @@ class Relation:
         return " × ".join([*factor, *above]) + "".join(f" / {one}" for one in below)
 
 
-def halves_at(values: Floats, half: float, significant: int | None) -> Floats:
+def halves_at(values: Floats, half: float, significant: int | None, side: Floats | int = 0) -> Floats:
     """[..] half of what the last digit of values [..] counts, data units: `half` of a column whose cells have the same
-    decimals, more where large cells have fewer of them, since none has more than so many significant digits."""
+    decimals, more where large cells have fewer of them, since none has more than so many significant digits.
+
+    side  where the numbers lie that are rounded to them: 1 above [..], -1 below, 0 on either side. What is rounded to a
+          power of ten has one digit more below it (99.95 to 100.5 are 100 in three digits).
+    """
     if significant is None:
         return np.full(values.shape, half)
     size = np.abs(values)
     usual = np.isfinite(size) & (size > 0)
     places = np.floor(np.log10(np.where(usual, size, 1.0)))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
+        places -= (np.sign(values) * side < 0) & (size <= 10.0**places * (1 + FLOAT))
         return np.where(usual, np.maximum(half, 0.5 * 10.0 ** (places + 1 - significant)), half)
 
 

@@ -344,7 +344,7 @@ def _column_of(raw: dict[str, Any], place: str) -> Column:
 def _plain(column: Column) -> dict[str, Any]:
     """The JSON object of a column."""
     own: dict[str, Any] = _adapter(type(column)).dump_python(column, mode="json")
-    for key in ("stored", "notation", "fixed"):
+    for key in ("stored", "notation", "fixed", "single"):
         if key in own and own[key] is None:
             del own[key]
     if not isinstance(column, _BLANKED):

@@ -96,8 +96,7 @@ def solve(
             return value, able
         near, as_well = _within(column, _as_rounded(cells, 0, first, computed, chance), between, guessed=guessed)
         return np.where(as_well, near, value), able | as_well
-    half = relation.open_by(first, cells.digit)
-    around = [first + side * half for side in (-1, 1)]
+    around = [first + side * relation.open_by(first, cells.digit, side) for side in (-1, 1)]
     if relation.how == "product":  # on its side of zero
         around = [np.where(np.sign(end) == -np.sign(first), 0.0, end) for end in around]
     ends = [relation.solved(values, place, end) for end in around]

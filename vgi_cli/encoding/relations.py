@@ -118,11 +118,12 @@ def departing(relation: Relation, values: Floats, half: float) -> Bools:
         others = relation.how in ("bands", "part")
         elsewhere = np.isnan(said) & np.isin(first, relation.coding) if others else False
         return np.asarray(apart | elsewhere)  # but that it lies in no other one
+    left = relation.solved(values, 0, first) - first
     if relation.rounded:
-        most = relation.open_by(first, half) * (1 + NEARLY)
+        most = relation.open_by(first, half, np.sign(left)) * (1 + NEARLY)
     else:
         most = noise_of(10 * relation.size(values), 2 * half)
-    return ~(np.abs(relation.solved(values, 0, first) - first) <= most)
+    return ~(np.abs(left) <= most)
 
 
 def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:

@@ -37,6 +37,13 @@ MOST_PARTS = 1_000
 ENOUGH = 5.0
 """How many rows at least would have both cells by chance, beyond the logarithm of how many times the pairs that are
 kept apart all pairs are: one in 150 of these is by chance, and where both do occur, it is in hardly any row."""
+FEW = 3.0
+"""Cells of two columns that would be in so many rows at most, were they expected in as many as one that is in none, are
+rare, and speak for it that this one is rare too, ..."""
+ALIKE, LONE, MOST_RARE = 2.0, 6.0, 0.1
+"""... those of all columns as much as so many cells of the two columns themselves; one without others to compare it
+with is taken for rare by as much as the second number, divided by how many rows would have it by chance (40 of these at
+least speak for a pair that stands alone). No more than the third one, as a share of those in no row, may be rare."""
 SURELY = 20.0
 """Nats by which rows must speak for a limit of a level's numbers, beyond what the choice of level and column
 explains."""
@@ -73,7 +80,8 @@ def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZero
     settled |= {frozenset((one.low, one.high)) for one in schema.orders}
     pairs: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
     independent = Rows(table, schema, rows, codes)
-    for (a, part), (b, other) in itertools.chain(_never(states, independent), _beyond(states, columns, independent)):
+    never = _never(states, independent, settled)
+    for (a, part), (b, other) in itertools.chain(never, _beyond(states, columns, independent)):
         first, second = sorted(((a, part), (b, other)), key=lambda one: schema.modelled.index(one[0]))
         met = len(rows) < table.N and (part.holds(whole[a]) & other.holds(whole[b])).any()  # in rows that were left out
         if frozenset((a, b)) not in settled and not met:
@@ -133,8 +141,9 @@ def _at(codes: Sequence[float] | range) -> tuple[Part, ...]:
 Cell = tuple[str, Part]
 
 
-def _never(states: Sequence[_States], rows: Rows) -> Iterator[tuple[Cell, Cell]]:
-    """Pairs of parts that no row has, though several would by chance."""
+def _never(states: Sequence[_States], rows: Rows, settled: Collection[frozenset[str]]) -> Iterator[tuple[Cell, Cell]]:
+    """Pairs of parts that no row has, though several would by chance, and that are not merely rare, as others are;
+    `settled`: pairs of columns that are left to relations."""
     counts = [np.bincount(one.state[one.state >= 0], minlength=len(one.parts)) for one in states]
     frequent = sorted(
         ((-int(n), i, k) for i, own in enumerate(counts) for k, n in enumerate(own.tolist()) if n >= FEWEST)
@@ -159,15 +168,47 @@ def _never(states: Sequence[_States], rows: Rows) -> Iterator[tuple[Cell, Cell]]
     expected = beside[:, place] * beside[:, place].T / np.maximum(known, 1)
     levels, zero = (np.array([one.how == how for one in states])[owner] for how in ("levels", "zero"))
     able = (owner[:, None] < owner) & (levels[:, None] | levels | (zero[:, None] & zero))
+    number_of = {states[i].name: i for i in used.tolist()}
+    for one, other in (pair for pair in map(tuple, settled) if set(pair) <= set(number_of)):
+        first, second = sorted((number_of[one], number_of[other]))
+        able[np.ix_(owner == first, owner == second)] = False
     enough = _enough(expected[able], together[able])
     groups: dict[tuple[int, int], list[tuple[Ints, Ints]]] = {}
+    found = []
     for a, b in np.argwhere(able & (together == 0) & (expected >= enough)).tolist():
         one, other = states[owner[a]], states[owner[b]]
         if (owner[a], owner[b]) not in groups:
             groups[owner[a], owner[b]] = rows.by_groups((one.name, one.state), (other.name, other.state))
         least = min((_expected(*pair, number[a], number[b]) for pair in groups[owner[a], owner[b]]), default=math.inf)
         if least >= enough:
-            yield (one.name, one.parts[number[a]]), (other.name, other.parts[number[b]])
+            found.append((a, b))
+    none = np.array(found, np.int64).reshape(-1, 2)
+    thinned = np.where(together > 0, expected * np.minimum(FEW / np.maximum(together, 1), 1), expected)
+    few = np.argwhere(able & (together > 0) & (thinned >= enough))
+    rare = _rare(*((owner[some] @ [len(states), 1], thinned[tuple(some.T)]) for some in (none, few)))
+    for a, b in none[rare <= MOST_RARE].tolist():
+        one, other = states[owner[a]], states[owner[b]]
+        yield (one.name, one.parts[number[a]]), (other.name, other.parts[number[b]])
+
+
+def _rare(none: tuple[Ints, Floats], few: tuple[Ints, Floats]) -> Floats:
+    """[n] the share of the cells of two columns that are in no row which is likely to be rare and no more, for each of
+    them: as many as there are that few rows have, among those that as many rows or more would have by chance (Good
+    1953). `none` [n], `few` [k]: the number of the two columns of each cell, and how many rows would have it; of those
+    that some rows have, how many rows would have one of FEW that is as rare."""
+
+    def count(cells: tuple[Ints, Floats], pair: int | None, least: Floats) -> Floats:
+        own = np.sort(cells[1] if pair is None else cells[1][cells[0] == pair])
+        return np.asarray(len(own) - np.searchsorted(own, least), np.float64)
+
+    pairs, expected = none
+    everywhere = np.minimum((count(few, None, expected) + LONE / expected) / count(none, None, expected), 1.0)
+    out = np.empty(len(pairs))
+    for pair in np.unique(pairs).tolist():
+        own = pairs == pair
+        least = expected[own]
+        out[own] = (count(few, pair, least) + ALIKE * everywhere[own]) / (count(none, pair, least) + ALIKE)
+    return out
 
 
 def _expected(first: Ints, second: Ints, a: int, b: int) -> float:

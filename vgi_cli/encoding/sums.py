@@ -70,9 +70,9 @@ class Digits(NamedTuple):
         """Those of some columns, of which the first one stays it."""
         return self._replace(halves=self.halves[places], largest=self.largest[places])
 
-    def of(self, first: Floats) -> Floats:
-        """[n] half of the last digits of cells of the first column [n]."""
-        return halves_at(first, float(self.halves[0]), self.significant)
+    def of(self, first: Floats, side: int = 0) -> Floats:
+        """[n] half of the last digits of cells of the first column [n]; `side`: see `halves_at`."""
+        return halves_at(first, float(self.halves[0]), self.significant, side)
 
     def slack(self, weights: Floats) -> float:
         """How much farther a sum with such weights of the others may be off, where all are rounded."""
@@ -160,11 +160,12 @@ def sum_of(names: tuple[str, ...], x: Floats, digits: Digits, way: Way, *, plain
     return found
 
 
-def _open(first: Floats, digits: Digits, weights: Floats, way: Way) -> Floats:
-    """[n] how far cells of the first column [n] may be from a sum with such weights, by half of last digits."""
+def _open(first: Floats, digits: Digits, weights: Floats, way: Way, side: int = 0) -> Floats:
+    """[n] how far cells of the first column [n] may be from a sum with such weights, by half of last digits; `side`:
+    see `halves_at`."""
     if way == "all rounded":
         return np.full(len(first), (digits.halves[0] + digits.slack(weights)) * (1 + TIE))
-    return np.zeros(len(first)) if way == "exact" else digits.of(first) * (1 + TIE)
+    return np.zeros(len(first)) if way == "exact" else digits.of(first, side) * (1 + TIE)
 
 
 def _simple(
@@ -180,8 +181,10 @@ def _simple(
         if not simple and (best is not None or way == "all rounded"):
             break
         left, half = y - others @ weights, _open(y, digits, weights, way)
-        most = noise_of(np.abs(y) + np.abs(others) @ np.abs(weights), 2 * float(digits.halves[0])) if exact else half
-        low, high = float((left - most).max()), float((left + most).min())
+        over, under = (_open(y, digits, weights, way, side) for side in (1, -1))
+        if exact:
+            over = under = noise_of(np.abs(y) + np.abs(others) @ np.abs(weights), 2 * float(digits.halves[0]))
+        low, high = float((left - under).max()), float((left + over).min())
         if way == "all rounded":  # what rounding leaves has a mean of 0
             spread = np.sqrt(np.square(np.abs([1.0, *weights]) * digits.largest).sum() / 3)
             error = STANDARD_ERRORS * float(spread) / np.sqrt(len(left))
@@ -308,10 +311,10 @@ def product_of(names: tuple[str, ...], x: Floats, digits: Digits, exact: bool) -
     if not powers.all() or np.abs(powers).max() > MOST_POWER or (np.abs(powers)[(x[:, 1:] < 0).any(0)] > 2).any():
         return None
     y, others, half = above[:, 0], np.prod(above[:, 1:] ** powers, 1), float(digits.halves[0])
-    most = noise_of(2 * y, 2 * half) if exact else digits.of(y) * (1 + TIE)
+    over, under = (noise_of(2 * y, 2 * half) if exact else digits.of(y, side) * (1 + TIE) for side in (1, -1))
     sided = digits.sided and not exact and (x[:, 0] >= 0).all() and half <= OPEN * x[:, 0].std()
     for shift in (0.0, *_sides(half)) if sided else (0.0,):
-        least, greatest = _on_side(shift, half) if shift else (-most, most)
+        least, greatest = _on_side(shift, half) if shift else (-over, under)
         low, high = float(((y - shift - greatest) / others).max()), float(((y - shift - least) / others).min())
         constant = shortest(low, high)
         if constant is None or constant <= 0:

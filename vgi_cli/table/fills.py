@@ -71,7 +71,8 @@ class Holes:
 
     def spell(self, codes: Floats) -> list[str]:
         """[n] texts of codes [n]."""
-        texts = self.column.spell(codes, self.fewest)
+        column = self.column
+        texts = column.cells(codes, self.fewest) if isinstance(column, Number) else column.spell(codes, self.fewest)
         if not self.spelled:
             return texts
         return [self.spelled.get(int(code), text) for code, text in zip(codes.tolist(), texts, strict=True)]
@@ -99,7 +100,8 @@ class Holes:
         """[n] codes of the fills of one draw [N, columns] that has one for each, as the column can hold them."""
         if isinstance(self.column, ConstantColumn):
             return np.full(len(self.rows), self.column.code)
-        return self.column.held(draw[self.rows, self.d])
+        held = self.column.held(draw[self.rows, self.d])
+        return self.column.as_cells(held) if isinstance(self.column, Number) else held
 
     def texts(self, draw: Floats, delimiter: str) -> list[bytes]:
         """[n] raw cells of one draw [N, D], for a text with that delimiter; where a hole stays, it as it stands."""
@@ -186,6 +188,7 @@ def _is_token(
 ) -> Bools:
     """[..] whether codes [..] stand for a missing cell once they are written."""
     if isinstance(column, Number):
+        codes = column.as_cells(codes)
         held = in_precision(column, codes, precision)
         read = [codes, held]
         if column.power:  # few digits, which may be those of a token where the value is not
