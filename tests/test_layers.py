@@ -333,6 +333,15 @@ def test_importing_loads_no_torch(module: str) -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_loads_no_numpy(flag: str) -> None:
+    code = (
+        f"import sys, vgi_cli.cli.start; sys.argv = ['vgi', '{flag}']; code = vgi_cli.cli.start.start(); "
+        "sys.exit(code or 'numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True).returncode == 0
+
+
 # The rules themselves: each of these lines breaks exactly one.
 
 

@@ -18,7 +18,6 @@ from typing import TextIO, cast
 from vgi_cli.background import Background, Ended
 from vgi_cli.cli.panel import Panel, duration, short
 from vgi_cli.cli.visible import Unheard, visible
-from vgi_cli.columns.wording import cut_names
 from vgi_cli.errors import UsageError, VgiError, nearest
 from vgi_cli.reporting import Progress, Reporter
 
@@ -210,6 +209,8 @@ class Console(Reporter):
     def _print(self, line: str, word: str = "", code: str = "") -> None:
         """A line on stderr and in the log, made visible, with long names cut; `word`: what it begins with, in
         the colour `code`."""
+        from vgi_cli.columns.wording import cut_names  # loads numpy, which --help does without
+
         line = visible(cut_names(line))
         painted = f"\x1b[{code}m{word}\x1b[0m" if self._colour and word else word
         shown = f"{painted} {line}" if word else line

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
@@ -119,6 +120,7 @@ class Cells:
         self.name, self.label, self.in_memory, self._table = name, table.label, table.in_memory, table
         self.decimal = table.decimal
         self._read: dict[Notation, Cells] = {}
+        self._coded: tuple[ModelledColumn, Floats] | None = None
 
     @property
     def missing(self) -> Bools:
@@ -157,6 +159,10 @@ class Cells:
     @property
     def spelling(self) -> Spelling | None:
         """How the observed numbers are written; None where nothing is written (Parquet, all missing)."""
+        return self._spelled
+
+    @cached_property
+    def _spelled(self) -> Spelling | None:
         return self._table.spelling(self.name)
 
     @property
@@ -193,6 +199,15 @@ class Cells:
     def where(self, row: int) -> str:
         """`row 3 (line 4)`: a row (from 0 here, from 1 in the text) in the words of a message."""
         return self._table.where(row)
+
+    def coded(self, column: ModelledColumn) -> Floats:
+        """[N] the codes that a column gives these cells, NaN where one is missing; kept until another column asks, and
+        read-only for that."""
+        if self._coded is None or self._coded[0] is not column:
+            codes = np.where(self.missing, np.nan, column.codes(self))
+            codes.flags.writeable = False
+            self._coded = column, codes
+        return self._coded[1]
 
     def measured(self, values: Floats, limits: tuple[float, float]) -> Cells:
         """These cells as numbers: values [N], NaN where a cell is missing or none; exact, within

@@ -750,6 +750,10 @@ def looks_long(texts: list[str]) -> bool:
     return all(re.fullmatch(_DURATION, text) for text in texts)
 
 
+DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]*([eE][+-]?[0-9]+)?")
+"""Numbers with a point, which no format has."""
+
+
 def like(texts: list[str]) -> list[str | None]:
     """Of each text the first format that it has, None where it has none: for messages."""
     return [_first(text) for text in texts]
@@ -758,5 +762,7 @@ def like(texts: list[str]) -> list[str | None]:
 @lru_cache(maxsize=10_000)
 def _first(text: str) -> str | None:
     """The first format that a text has: a column is asked about more than once where a table is encoded anew."""
+    if DECIMAL.fullmatch(text):
+        return None
     every = (format for formats in FORMATS.values() for format in formats)
     return next((format for format in every if _compiled(format).match(text)), None)

@@ -30,6 +30,7 @@ from vgi_cli.columns.base import (
     Scores,
 )
 from vgi_cli.columns.clock import (
+    DECIMAL,
     DECIMALS,
     FORMATS,
     ISO,
@@ -404,7 +405,7 @@ def _texts(cells: Cells, asked: Request) -> _Known | Carried | None:
     if asked.kind is None and not cells.textual:
         return None
     some = _some(cells)
-    if asked.kind is None and (not any(map(_plausible, some[:1])) or all(map(_DECIMAL.fullmatch, some))):
+    if asked.kind is None and (not any(map(_plausible, some[:1])) or all(map(DECIMAL.fullmatch, some))):
         return None
     found = _formats(cells, asked, some)
     observed = ~cells.missing
@@ -437,10 +438,6 @@ def _many_periods(reading: Reading, observed: Bools) -> bool:
     years = days.astype("datetime64[Y]").astype(np.int64) + 1970
     season = unit == "M" and bool((days.astype("datetime64[M]").astype(np.int64) % 12 + 1 == (years + 1) % 100).all())
     return not season and bool(((years >= YEARS[0]) & (years <= YEARS[1])).all())
-
-
-_DECIMAL = re.compile(r"[+-]?[0-9]*\.[0-9]*([eE][+-]?[0-9]+)?")
-"""Numbers with a point, which no format has."""
 
 
 _JOINED = re.compile(r"[0-9]{1,2}[A-Za-z]{3}[0-9]{2}([0-9]{2})?")

@@ -246,10 +246,12 @@ def _times(weight: float) -> str:
     """`1.8 `, `1/3 `, nothing of 1."""
     if weight == 1:
         return ""
+    if len(shown := plain(weight)) <= MOST_SHOWN:
+        return f"{shown} "
     simple = Fraction(weight).limit_denominator(PARTS_OF_ONE)
-    if len(plain(weight)) <= MOST_SHOWN or float(simple) == weight:
-        return f"{plain(weight) if len(plain(weight)) <= MOST_SHOWN else simple} "
-    return f"1/{plain(1 / weight)} " if len(plain(1 / weight)) <= MOST_SHOWN else f"{plain(weight)} "
+    if float(simple) == weight:
+        return f"{simple} "
+    return f"1/{inverse} " if len(inverse := plain(1 / weight)) <= MOST_SHOWN else f"{shown} "
 
 
 def _signed(value: float, text: str) -> str:

@@ -249,7 +249,7 @@ def _carried(ranked: Ranked) -> Iterator[tuple[str, str]]:
         cells = table.column(column.name)
         if not (cells.textual and cells.levelled):
             continue
-        places = cells.distinct.places.astype(np.int64)
+        texts, places = cells.distinct
         counts = np.bincount(places[places >= 0])
         held = np.flatnonzero(counts)
         counts = counts[held]
@@ -257,7 +257,7 @@ def _carried(ranked: Ranked) -> Iterator[tuple[str, str]]:
             continue
         even = counts.std() <= UNEVEN * counts.mean()
         apart = not even or _blocks(places) > len(counts)
-        if apart and quantities([cells.distinct.texts[i] for i in held[:LOOKED_AT].tolist()]):
+        if apart and quantities([texts[i] for i in held[:LOOKED_AT].tolist()]):
             continue
         chance = _chance(places, counts)
         found = alike(ranked, column.name, places, chance)

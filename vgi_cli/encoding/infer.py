@@ -92,6 +92,42 @@ def infer_schema(
     Raises UsageError for names and kinds that cannot be meant, InputError for columns that cannot be used.
     """
     kinds = dict(kinds or {})
+    schema = infer_columns(
+        table,
+        ids=ids,
+        exclude=exclude,
+        kinds=kinds,
+        unbounded=unbounded,
+        bounds=bounds,
+        encoding=encoding,
+        rows=rows,
+    )
+    found = candidates(table, schema) if looked_for(table, schema) else []
+    skips = skipped(table, schema)
+    if encoding.relations == "keep":
+        schema = _keeping(table, schema, found, skips)
+    excepted = excepted_among(table, schema)
+    twins = without_excepted(redundant(found, schema), excepted)
+    doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(twins, schema)]
+    keys = excepted_keys(table, schema, [one.relation.names[0] for one in excepted])
+    doubts += capped([*excepted_words(excepted, table, schema), *excepted_key_words(keys, schema)])
+    return schema, _notes(table, schema, rows is not None, kinds) + doubts
+
+
+def infer_columns(
+    table: Table,
+    *,
+    ids: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    unbounded: Sequence[str] = (),
+    bounds: Mapping[str, str] | None = None,
+    encoding: Encoding = PLAIN,
+    rows: Bools | None = None,
+) -> Schema:
+    """The columns of a table to fit, without what holds between them, which takes most of the time of `infer_schema`:
+    arguments and errors are as there."""
+    kinds = dict(kinds or {})
     transform = encoding.transform
     if transform not in get_args(Transform):
         raise UsageError(f"unknown transform '{transform}'", nearest(transform, get_args(Transform)))
@@ -109,16 +145,7 @@ def infer_schema(
     columns.encode_otherwise(transform, rows)
     schema = Schema(tuple(columns.found), transform)
     _check_modelled(table, schema, flags, rows is not None)
-    found = candidates(table, schema) if looked_for(table, schema) else []
-    skips = skipped(table, schema)
-    if encoding.relations == "keep":
-        schema = _keeping(table, schema, found, skips)
-    excepted = excepted_among(table, schema)
-    twins = without_excepted(redundant(found, schema), excepted)
-    doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(twins, schema)]
-    keys = excepted_keys(table, schema, [one.relation.names[0] for one in excepted])
-    doubts += capped([*excepted_words(excepted, table, schema), *excepted_key_words(keys, schema)])
-    return schema, _notes(table, schema, rows is not None, kinds) + doubts
+    return schema
 
 
 def _role(table: Table, name: str, ids: Sequence[str], exclude: Sequence[str], kinds: Collection[str]) -> Role:

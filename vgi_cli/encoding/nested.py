@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def nested_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
     found: dict[str, Relation] = {}
     for code, first in itertools.permutations(codes, 2):
         if code not in found and frozenset((code, first)) not in exact:
-            relation = _nested(code, first, np.stack([codes[code], codes[first]], 1), float(choice))
+            relation = _nested(code, first, codes, float(choice))
             if relation is not None:
                 found[code] = relation
     instead = {frozenset(one.names) for one in found.values()}
@@ -39,15 +39,16 @@ def nested_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
     return (*kept, *found.values())
 
 
-def _nested(code: str, first: str, values: Floats, choice: float) -> Relation | None:
-    """That the first digits of codes are those of another column, both in values [N, 2]; None where they are not, or
-    so few rows say so that this may be chance."""
-    whole = values[~np.isnan(values).any(1)]
+def _nested(code: str, first: str, codes: Mapping[str, Floats], choice: float) -> Relation | None:
+    """That the first digits of codes [N] are those of another column; None where they are not, or so few rows say so
+    that this may be chance."""
+    some = _whole(codes[code][:FIRST_LOOK], codes[first][:FIRST_LOOK])
+    if _base(some) is None:
+        return None
+    whole = _whole(codes[code], codes[first])
     if len(whole) < FEWEST_ROWS or whole.min() < 0 or whole.max() > LARGEST:
         return None
-    some = whole[:FIRST_LOOK]
-    bases = [10.0**digits for digits in range(1, MOST_DIGITS + 1)]
-    base = next((one for one in bases if (some[:, 0] // one == some[:, 1]).all()), None)
+    base = _base(whole[:FIRST_LOOK])
     if base is None or (whole[:, 0] // base != whole[:, 1]).any():
         return None
     counts = np.unique(whole[:, 1], return_counts=True)[1]
@@ -67,3 +68,17 @@ def _nested(code: str, first: str, values: Floats, choice: float) -> Relation | 
         slack=0.5 * (most - least),
         apart=tuple(np.quantile(rest, levels, method="nearest").tolist()),
     )
+
+
+def _whole(code: Floats, first: Floats) -> Floats:
+    """[n, 2] two columns [N] side by side, in the rows that have both."""
+    values = np.stack([code, first], 1)
+    return values[~np.isnan(values).any(1)]
+
+
+def _base(some: Floats) -> float | None:
+    """The power of ten that leaves the second column of rows [n, 2] when the first one is divided by it; None where
+    none does."""
+    bases = (10.0**digits for digits in range(1, MOST_DIGITS + 1))
+    with np.errstate(invalid="ignore"):
+        return next((base for base in bases if (some[:, 0] // base == some[:, 1]).all()), None)

@@ -285,9 +285,11 @@ def redundant(found: Sequence[Redundant], schema: Schema) -> list[Redundant]:
 
 
 def codes_of(table: Table, column: ModelledColumn) -> Floats:
-    """[N] the codes of a column of a table, NaN where a cell is missing."""
+    """[N] the codes of a column of a table, NaN where a cell is missing. Those of a small table are kept, since every
+    search for relations asks for them."""
     cells = table.column(column.name)
-    return np.where(cells.missing, np.nan, column.codes(cells))
+    small = table.N * len(table.names) <= MOST_NOTED_CELLS
+    return cells.coded(column) if small else np.where(cells.missing, np.nan, column.codes(cells))
 
 
 def _copies(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:

@@ -152,11 +152,19 @@ def _beyond(name: str, codes: Floats, observed: Bools, able: Bools, names: Seque
     known = np.flatnonzero(~np.isnan(codes))
     choice = ENOUGH + math.log(2 * max(len(codes), 1) * len(names) ** 2)
     sides: tuple[tuple[Side, float], ...] = (("below", 1.0), ("above", -1.0))
-    found = []
+    found: list[_Beyond] = []
+    if len(known) < FEWEST:
+        return found
+    varied = observed[known].any(0) & ~observed[known].all(0)
+    always = able[known].all(0)
     for side, sign in sides:
-        order = known[np.argsort(sign * codes[known], kind="stable")]
-        seen = observed[order]
-        for at in np.flatnonzero(seen.any(0) & ~seen.all(0)).tolist():
+        size = sign * codes[known]
+        first = observed[known[size <= np.partition(size, FEWEST - 1)[FEWEST - 1]]].any(0)  # a cell among the first
+        places = np.flatnonzero(varied & ~(always & first))
+        if not len(places):
+            continue
+        order = known[np.argsort(size, kind="stable")]
+        for at in places.tolist():
             some = order if able[order, at].all() else order[able[order, at]]
             sorted_codes, cells = sign * codes[some], observed[some, at]
             beyond = int(np.searchsorted(sorted_codes, sorted_codes[cells.argmax()]))

@@ -57,6 +57,8 @@ MARGIN = 20
 """The limit lies as far beyond the last number as that one is from the 20th before it: were the law as dense beyond,
 one limit in a million would be too near, and where it grows thin as an exponential tail does, one next number in 20
 times as many as there are."""
+SHARE = 0.999
+"""Of the rows where a level is dense, those that have it, at most, where it is asked how many below would by chance."""
 SEEN = 200
 """Pairs of cells that are kept to draw from."""
 NEAREST = 20
@@ -261,14 +263,29 @@ def _limits(one: _States, values: Floats, counted: Bools, choice: float) -> dict
     state, beside = one.state[counted], values[counted]
     if len(beside) < DENSE:
         return found
-    ordered, by_level = np.sort(beside), np.lexsort((beside, state))
-    ends = np.searchsorted(state[by_level], np.arange(len(one.parts) + 1))
-    for number, own in enumerate(np.split(beside[by_level], ends[1:-1])):
-        for sign, some, every in ((1, own, ordered), (-1, -own[::-1], -ordered[::-1])):
-            limit = _limit(some, every)
-            if limit is not None and limit.nats >= choice:
-                found[number, sign] = limit
+    able = _beginning(state, beside, len(one.parts), choice)
+    if not able:
+        return found
+    ordered = np.sort(beside)
+    for number, sign in able:
+        own = np.sort(beside[state == number], kind="stable")
+        limit = _limit(own, ordered) if sign > 0 else _limit(-own[::-1], -ordered[::-1])
+        if limit is not None and limit.nats >= choice:
+            found[number, sign] = limit
     return found
+
+
+def _beginning(state: Ints, beside: Floats, levels: int, choice: float) -> list[tuple[int, int]]:
+    """The levels, and signs, of rows [n] that begin so far among the numbers of all these (beside [n], at least DENSE)
+    that the rows below may speak for a limit by so many nats: hardly a level does."""
+    dense, found = np.bincount(state, minlength=levels) >= DENSE, []
+    rows = min(math.ceil(choice / -math.log1p(-SHARE)), len(beside))
+    for sign in (1, -1):
+        least, numbers = np.full(levels, np.inf), sign * beside
+        np.minimum.at(least, state, numbers)
+        later = least > np.partition(numbers, rows - 1)[rows - 1]
+        found += [(number, sign) for number in np.flatnonzero(dense & later).tolist()]
+    return sorted(found, key=lambda one: (one[0], -one[1]))
 
 
 def _limit(own: Floats, values: Floats) -> _Limit | None:
@@ -285,7 +302,7 @@ def _limit(own: Floats, values: Floats) -> _Limit | None:
     share = (hits - 1) / (int(np.searchsorted(values, near, side="right")) - beyond)
     surely = int(np.searchsorted(own, own[0], side="right")) >= DENSE
     margin = 0.0 if surely else float(own[min(MARGIN, len(own) - 1)] - own[0])
-    return _Limit(float(own[0]), margin, -beyond * math.log1p(-min(share, 0.999)))
+    return _Limit(float(own[0]), margin, -beyond * math.log1p(-min(share, SHARE)))
 
 
 def _heap(own: Floats) -> Floats:

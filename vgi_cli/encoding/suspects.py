@@ -386,6 +386,8 @@ def far_values(values: Floats) -> list[_Far]:
     """
     distinct, cells = np.unique(values, return_counts=True)
     u = distinct / 2  # halves: the range of float64 numbers may be infinite
+    if len(u) > 2 * MOST_CODES and not _gap(u):
+        return []
     away = np.array([_away(v, n) for v, n in zip(_ends(distinct), _ends(cells), strict=True)])
     best: tuple[int, int] = (0, 0)
     for low, high in itertools.product(range(MOST_CODES + 1), repeat=2):
@@ -399,6 +401,13 @@ def far_values(values: Floats) -> list[_Far]:
     low, high = best
     chosen = [*range(low), *range(len(u) - high, len(u))]
     return [_Far(float(distinct[i]), int(cells[i])) for i in chosen]
+
+
+def _gap(u: Floats) -> bool:
+    """Whether a distance of neighbours among the few least and greatest of sorted values is large beside the range of
+    all others: without one, hardly worth a look at each, no value is far away."""
+    least, greatest = np.diff(u[: MOST_CODES + 1]), np.diff(u[-MOST_CODES - 1 :])
+    return bool(max(least.max(), greatest.max()) > NINES_AWAY * (u[-MOST_CODES - 1] - u[MOST_CODES]))
 
 
 def _set_apart(u: Floats, low: int, high: int, needed: Floats) -> bool:

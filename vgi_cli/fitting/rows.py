@@ -23,13 +23,13 @@ from vgi_cli.encoding.redundant import rest_of_kept
 from vgi_cli.encoding.rounding import rounding_in
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.fitting.plan import stream
-from vgi_cli.fitting.tables import inferred, row_weights
+from vgi_cli.fitting.tables import inferred, inferred_columns, row_weights
 from vgi_cli.fitting.tables import open_blocks as open_blocks  # what reads a table needs no torch
 from vgi_cli.fitting.tables import read as read
 from vgi_cli.layout import Layout
 from vgi_cli.methods.base import Parts
 from vgi_cli.registry.names import takes_levels
-from vgi_cli.reporting import Reporter, Silent
+from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.runs.store import ENCODED, RunStore
 from vgi_cli.scratch import Scratch
@@ -111,21 +111,17 @@ class Rows(NamedTuple):
         return log_volume(self.table.missing, self.table.x, schema, but) + log_share(table, schema)[self.places]
 
 
-def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | None = None) -> Schema:
-    """The schema of a table that is about to be fitted, with a line for what is unusual; `rows` [n]: those that its
-    statistics come from (None: all that the recipe does not hold out, of which the schema must know nothing)."""
+def new_schema(table: Table, recipe: Recipe, reporter: Reporter) -> Schema:
+    """The schema of a table that is about to be fitted, with a line for what is unusual. Its statistics come from all
+    rows that the recipe does not hold out: of these it must know nothing."""
     settings = recipe.table
-    if rows is None and (apart := held_out(recipe, table.N)) is not None:
-        rows = apart[0]
-    some = None if rows is None else np.isin(np.arange(table.N), rows.numpy())
+    apart = held_out(recipe, table.N)
+    some = None if apart is None else np.isin(np.arange(table.N), apart[0].numpy())
     schema, notes = inferred(table, settings, rows=some)
     if settings.carry_others:
-        taken = takes_levels(recipe.model.name, recipe.method.name)
-        others = [] if taken else [c.name for c in schema.encoded if all(c.level_counts)]
-        others = [name for name in others if name not in settings.columns]
+        others = _not_taken(schema, recipe)
         if others:
-            kinds = {**settings.columns, **dict.fromkeys(others, "carry")}
-            schema, notes = inferred(table, settings, kinds, some)
+            schema, notes = inferred(table, settings, _carrying(others, recipe), some)
             who = recipe.method.name if takes_levels(recipe.model.name, None) else recipe.model.name
             reporter.say(f"{named('column', others)} {are(others)} carried: {who} takes numbers only")
         else:
@@ -142,10 +138,25 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
     return schema
 
 
+def _not_taken(schema: Schema, recipe: Recipe) -> list[str]:
+    """The columns of levels that the model does not take, and whose kind nobody named."""
+    taken = takes_levels(recipe.model.name, recipe.method.name)
+    others = [] if taken else [c.name for c in schema.encoded if all(c.level_counts)]
+    return [name for name in others if name not in recipe.table.columns]
+
+
+def _carrying(others: Sequence[str], recipe: Recipe) -> dict[str, str]:
+    """The kinds of columns that were named, and of others, which are carried."""
+    return {**recipe.table.columns, **dict.fromkeys(others, "carry")}
+
+
 def refitted(schema: Schema, table: Table, recipe: Recipe, rows: Tensor) -> Schema:
     """The same columns with the statistics of some rows [n] of the table alone; a column that does not vary among them
     keeps those that it has, and so does one that would have other dimensions."""
-    some = new_schema(table, recipe, Silent(), rows)
+    which = np.isin(np.arange(table.N), rows.numpy())
+    some = inferred_columns(table, recipe.table, rows=which)
+    if recipe.table.carry_others and (others := _not_taken(some, recipe)):
+        some = inferred_columns(table, recipe.table, _carrying(others, recipe), which)
 
     def refitted(old: Column, new: Column) -> Column:
         if not isinstance(old, ModelledColumn) or not isinstance(new, ModelledColumn):

@@ -21,8 +21,6 @@ FEWEST_NUMBERS = 3
 """Columns of numbers from which factors are an alternative."""
 FACTORS, MANY_NUMBERS = 3, 12
 """Factors of each component of a mixture where it has so many columns of numbers, else 1."""
-
-
 SHIFTED = "mixture shifted by the levels"
 ONE_SHIFTED = {"covariance": "full", "dependence": "linear"}
 
