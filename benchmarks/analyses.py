@@ -22,6 +22,9 @@ regions      the same of four groups, with slopes of 0.1, 0.3, 0.6 and 0.4
 alike        the same of two groups with a slope of 0.4 both
 stones       the logarithm of a price on that of a weight and three columns of five, seven and eight levels, which
              decide upon the weight too; holes in both numbers and in two of the columns
+response     a trial of two arms: whether a patient responds, on arm, three grades of severity, and age; a third of the
+             responses are missing
+exposure     a disease on an exposure, three grades that decide upon both, and a sex; all four have holes
 
 Holes are at random given a complete column (20 to 35 %), with a logistic chance. Defaults of `vgi fit`, and of mice
 (`r-mice`; it needs Rscript with the package mice), 20 filled tables each, pooled by Rubin's rules. For each estimate:
@@ -263,7 +266,40 @@ def stones(rows: int, rng: np.random.Generator) -> Study:
     return Study(whole, hidden, ("log weight", "cut 4", "colour 6", "clarity 7"), estimate)
 
 
-EFFECTS = logistic, interaction, confounder, did, parallel, slopes, regions, alike, stones
+def response(rows: int, rng: np.random.Generator) -> Study:
+    """Levels alone decide upon a level."""
+    arm, grade = rng.random(rows) < 0.5, rng.choice(3, rows, p=[0.4, 0.35, 0.25])
+    age = (55 + 11 * rng.normal(size=rows)).round()
+    y = rng.random(rows) < 1 / (1 + np.exp(-(0.2 + 0.7 * arm - np.array([0.0, 0.4, 1.2])[grade])))
+    whole = pd.DataFrame({"arm": words(arm, "new", "usual"), "grade": np.array(["mild", "moderate", "severe"])[grade]})
+    whole = whole.assign(age=age, response=words(y, "yes", "no"))
+
+    def estimate(table: pd.DataFrame) -> Estimates:
+        grades = [table.grade == "moderate", table.grade == "severe"]
+        return poisson_or_logistic(table.response == "yes", [table.arm == "new", *grades, table.age])
+
+    names = ("intercept", "arm", "moderate", "severe", "age")
+    return Study(whole, holes(["response"], age, 0.35, rng), names, estimate)
+
+
+def exposure(rows: int, rng: np.random.Generator) -> Study:
+    """Levels that confound the effect of a level on a level."""
+    grade, sex = rng.choice(3, rows, p=[0.5, 0.3, 0.2]), rng.random(rows) < 0.5
+    exposed = rng.random(rows) < 1 / (1 + np.exp(0.6 - np.array([0.0, 0.6, 1.1])[grade] + 0.4 * sex))
+    ill = rng.random(rows) < 1 / (1 + np.exp(1.2 - 0.6 * exposed - np.array([0.0, 0.5, 1.0])[grade] - 0.4 * sex))
+    age = (45 + 12 * rng.normal(size=rows)).round()
+    whole = pd.DataFrame({"ill": words(ill, "yes", "no"), "exposed": words(exposed, "yes", "no")})
+    whole = whole.assign(grade=np.array(["a", "b", "c"])[grade], sex=words(sex, "m", "f"), age=age)
+
+    def estimate(table: pd.DataFrame) -> Estimates:
+        levels = [table.exposed == "yes", table.grade == "b", table.grade == "c", table.sex == "m"]
+        return poisson_or_logistic(table.ill == "yes", levels)
+
+    hidden = holes(["ill", "exposed", "grade", "sex"], age, 0.2, rng)
+    return Study(whole, hidden, ("intercept", "exposed", "b", "c", "sex"), estimate)
+
+
+EFFECTS = logistic, interaction, confounder, did, parallel, slopes, regions, alike, stones, response, exposure
 DESIGNS = dropout, clinics, items, filters, survival
 LAWS = {law.__name__: law for law in (*EFFECTS, *DESIGNS)}
 

@@ -196,6 +196,15 @@ def test_independence_is_a_property_of_the_size() -> None:
     assert GaussianMixture.build(MixtureConfig(components=1), Layout.plain(1)).independent
 
 
+def test_levels_may_depend_on_levels_before_it_is_known_which_do() -> None:
+    """The forest of a model that is about to be fitted has no edges yet."""
+    levels = Layout.of(("x", "a", "b"), levels=(0, 2, 3))
+    for kept, alone in (("forest", False), ("independent", True)):
+        config = MixtureConfig(components=1, levels=kept, dependence="none")  # type: ignore[arg-type]
+        assert GaussianMixture.build(config, levels).independent == alone
+    assert GaussianMixture.build(MixtureConfig(components=1), Layout.of(("a",), levels=(2,))).independent
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [

@@ -82,7 +82,9 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
         raise _time_up("refits were made", first, work)
     grown = list[Sequence[Tree | None]]()
     if fitted.trees:
-        columns = [any(some[j] is not None for some in fitted.trees) for j in range(fitted.layout.D)]
+        columns = [
+            any(tree is not None and tree.splits for tree in column) for column in zip(*fitted.trees, strict=True)
+        ]
         grown += trees.learnt_again(recipe, made, rows.table, numbers, columns, work, fitted.recoders)
         if len(grown) < len(numbers):
             raise _time_up("trees were learnt", first, work)

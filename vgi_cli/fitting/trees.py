@@ -24,6 +24,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.encoding.recode import NO_RECODERS, Recoder
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.averaging import recipes
+from vgi_cli.fitting.pairs import pairs_of
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import TREES as PREFIX
 from vgi_cli.fitting.refits import em_settings, refit_count
@@ -125,13 +126,13 @@ def learnt(
     gains = [gain_of([one.scores[j] for one in every], counts[j] > 0) for j in range(table.D)]
     better = [gain.mean > (0 if levels else gain.error) for gain, levels in zip(gains, counts, strict=False)]
     columns = list(dict.fromkeys(table.layout.label(j) for j in range(table.D) if better[j]))
-    if not columns:
-        return []
-    work.reporter.detail(
-        f"trees predict held-out cells of {len(columns)} of {len(table.layout.columns)} columns better: "
-        + ", ".join(columns)
-    )
-    return chosen(every, better)
+    if columns:
+        work.reporter.detail(
+            f"trees predict held-out cells of {len(columns)} of {len(table.layout.columns)} columns better: "
+            + ", ".join(columns)
+        )
+    kept = chosen(every, better)
+    return kept if any(tree is not None for trees in kept for tree in trees) else []
 
 
 def _recoded(scores: Scores, back: Recoder, j: int) -> Scores:
@@ -172,7 +173,9 @@ def _grown_by_transform(
                 if redraws_of(em_settings(recipe), model, rows) and part.rounding is not None:
                     seed = int(torch.randint(2**62, (), generator=generator))
                     part = part._replace(x=redrawn_rows(model, part.x, part.missing, part.rounding, seed))
-                made.append(_trees(model, part, counts, None if own is None else own[some], generator))
+                weights = None if own is None else own[some]
+                pairs = pairs_of(model, rows, part, counts, weights, stream(recipe.seed, f"pairs/{numbers[i]}"))
+                made.append(_trees(model, part, counts, weights, pairs, generator))
                 done += 1
                 stage(done / len(numbers), done, len(numbers))
             yield places, made, recoders[name].inverse if name in recoders else None
@@ -225,8 +228,12 @@ class _Grown(NamedTuple):
 
 
 def chosen(grown: Sequence[_Grown], columns: Sequence[bool]) -> list[list[Tree | None]]:
-    """The trees of some columns, None of the others."""
-    return [[tree if use else None for tree, use in zip(one.trees, columns, strict=True)] for one in grown]
+    """The trees of some columns; of the others what is said of pairs of levels, or None."""
+
+    def kept(tree: Tree | None, use: bool) -> Tree | None:
+        return tree if use or tree is None else tree.without_splits()
+
+    return [[kept(tree, use) for tree, use in zip(one.trees, columns, strict=True)] for one in grown]
 
 
 def gain_of(scores: Sequence[Scores], level: bool) -> Gain:
@@ -277,10 +284,16 @@ def _counts(model: GaussianFamily, table: TensorTable, some: Tensor, seed: int, 
 
 
 def _trees(
-    model: GaussianFamily, table: TensorTable, counts: Tensor, own: Tensor | None, generator: torch.Generator
+    model: GaussianFamily,
+    table: TensorTable,
+    counts: Tensor,
+    own: Tensor | None,
+    pairs: Sequence[Tensor],
+    generator: torch.Generator,
 ) -> _Grown:
     """The trees of one refit, by rows that all have an observed cell, were drawn so often (counts [n]: 0 are held out)
-    and have weights of their own [n], where these differ."""
+    and have weights of their own [n], where these differ; `pairs`: of each dimension what its law is corrected by
+    first (fitting/pairs.py)."""
     model, missing, used = model.for_fills(), table.missing, counts > 0
     weights = (counts if own is None else counts * own).numpy()
     fill_seed = int(torch.randint(2**62, (), generator=generator))
@@ -297,7 +310,7 @@ def _trees(
                 u = torch.rand(len(x), dtype=torch.float64, generator=generator)
                 state = int(torch.randint(2**31 - 1, (), generator=generator))
                 cell = Cell(laws, indicators, x, j)
-                trees[j] = _tree(cell, x[:, j], ~holes & used, weights, state)
+                trees[j] = _tree(cell, x[:, j], ~holes & used, weights, state, pairs[j])
                 if turn == ROUNDS - 1:
                     held = (~holes & ~used).nonzero()[:, 0]
                     scores.append(_scores(cell.at(held), trees[j], held, x[held, j], u[held]))
@@ -310,13 +323,16 @@ def _scores(cell: Cell, tree: Tree | None, rows: Tensor, value: Tensor, u: Tenso
     """Of the cells of some rows (their numbers, and what they hold), by the law and by the tree."""
     if cell.probs is None:
         return Scores(rows, value, cell.revised(None, u), cell.revised(tree, u))
-    law, corrected = (cell.probabilities(one) for one in (None, tree))
+    law, corrected = (cell.probabilities(one) for one in (None if tree is None else tree.without_splits(), tree))
     place = value.long()[:, None]
     return Scores(rows, value, law.gather(1, place)[:, 0], corrected.gather(1, place)[:, 0])
 
 
-def _tree(cell: Cell, value: Tensor, observed: Tensor, weights: np.ndarray[Any, Any], state: int) -> Tree | None:
-    """A tree of the rows that observe a column; None where they are too few for two leaves."""
+def _tree(
+    cell: Cell, value: Tensor, observed: Tensor, weights: np.ndarray[Any, Any], state: int, pairs: Tensor
+) -> Tree | None:
+    """A tree of the rows that observe a column, of the law that `pairs` have corrected; None where they are too few for
+    two leaves."""
     from sklearn.tree import DecisionTreeRegressor  # here: half a second that no other fit spends
 
     seen = observed.numpy()
@@ -330,9 +346,11 @@ def _tree(cell: Cell, value: Tensor, observed: Tensor, weights: np.ndarray[Any, 
         targets = np.stack([2 * v - 1, math.sqrt(5 / 3) * (1.5 * (2 * v - 1) ** 2 - 0.5)], 1)
         counts = np.eye(BINS)[np.minimum((v * BINS).astype(int), BINS - 1)]
     else:
-        probs = cast(Tensor, cell.probs)[observed].numpy()
+        probs = cell.paired(pairs)[observed].numpy()
         counts = np.eye(probs.shape[1])[value[observed].long().numpy()]
-        targets = counts - probs
+        # Where the law is wrong as it stands: once pairs have corrected it, no single column shows that three act on
+        # each other, and a tree would not ask for it.
+        targets = counts - cast(Tensor, cell.probs)[observed].numpy()
     nodes = grown.fit(features, targets, sample_weight=w).tree_
     node_of = nodes.apply(features)
     inner = nodes.children_left >= 0
@@ -349,6 +367,7 @@ def _tree(cell: Cell, value: Tensor, observed: Tensor, weights: np.ndarray[Any, 
         threshold=torch.from_numpy(np.where(inner, nodes.threshold, 0.0).astype(np.float64)),
         children=torch.from_numpy(np.stack([nodes.children_left, nodes.children_right], 1).astype(np.int64)),
         table=torch.from_numpy(kept.astype(np.float32)),
+        pairs=pairs,
     )
 
 

@@ -6,6 +6,7 @@ What a network reads of a row: the number of a level says nothing by its size.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ class Indicators(nn.Module):
     """[.., D] -> [.., F]: continuous dimensions as they are, a discrete one as its levels' indicators.
 
     F    numbers of a row after it
+    levels    of all discrete dimensions together
     of   [F] the dimension that each number tells of
     discrete  [F] whether it tells of a level
     """
@@ -30,6 +32,10 @@ class Indicators(nn.Module):
         of = [i for i, n in enumerate(levels) for _ in range(max(n, 1))]
         level = [float(place) if n else -1.0 for n in levels for place in range(max(n, 1))]
         self.F = len(of)
+        self._levelled = [i for i, n in enumerate(levels) if n]
+        ends = list(accumulate((n for n in levels if n), initial=0))
+        self._place = {i: slice(a, b) for i, a, b in zip(self._levelled, ends, ends[1:], strict=False)}
+        self._starts, self.levels = torch.tensor(ends[:-1], dtype=torch.int64), ends[-1]
         self.register_buffer("of", torch.tensor(of, dtype=torch.int64), persistent=False)
         self.register_buffer("discrete", torch.tensor(level) >= 0, persistent=False)
         self.register_buffer("_level", torch.tensor(level), persistent=False)
@@ -40,6 +46,15 @@ class Indicators(nn.Module):
             return x
         spread = x[..., self.of]
         return torch.where(~self.discrete, spread, (spread == self._level).to(x.dtype))
+
+    def places(self, x: Tensor) -> Tensor:
+        """[.., n] int64: of each of the n discrete dimensions where the level of rows x [.., D] stands among those of
+        all of them, one dimension after the other."""
+        return x[..., self._levelled].long() + self._starts.to(x.device)
+
+    def place(self, j: int) -> slice:
+        """Where the levels of a discrete dimension stand among those of all of them."""
+        return self._place[j]
 
     def spread(self, cells: Tensor) -> Tensor:
         """[.., F]: what holds for each dimension [.., D] (a mask, say) for each of its numbers."""

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+NO_PAIRS = torch.zeros(0, 0)
+
 
 class Tree(NamedTuple):
     """A tree of T nodes, the first of which is the root, with H leaves.
@@ -19,12 +21,27 @@ class Tree(NamedTuple):
     threshold  [T] float64: rows whose number is at most this go left
     children   [T, 2] int64: the nodes to the left and to the right
     table      [H, W] float32: what each leaf keeps, leaves in the order of their nodes
+    pairs      [F, W] float32: of a column of W levels the logarithms of factors by the levels of the other columns of
+               levels (F: levels of all columns, its own are 0); empty where there are none
     """
 
     feature: Tensor
     threshold: Tensor
     children: Tensor
     table: Tensor
+    pairs: Tensor = NO_PAIRS
+
+    @property
+    def splits(self) -> bool:
+        """Whether it has more than one leaf."""
+        return len(self.feature) > 1
+
+    def without_splits(self) -> Tree | None:
+        """What it says of pairs of levels alone; None: nothing."""
+        if not len(self.pairs):
+            return None
+        one = torch.ones(1, self.table.shape[1])
+        return Tree(torch.tensor([-1]), torch.zeros(1, dtype=torch.float64), torch.tensor([[-1, -1]]), one, self.pairs)
 
     def leaves(self, features: Tensor) -> Tensor:
         """[R] int64: the leaf of each row of features [R, F] (float32, as the tree was learnt)."""
@@ -52,6 +69,8 @@ def packed(trees: Sequence[Tree | None]) -> dict[str, Tensor]:
         "threshold": _joined([tree.threshold for tree in present], torch.float64),
         "children": _joined([tree.children for tree in present], torch.int64, 2),
         "table": _joined([pad(t.table, (0, width - t.table.shape[1])) for t in present], torch.float32, width),
+        "paired": torch.tensor([len(tree.pairs) for tree in present], dtype=torch.int64),
+        "pairs": _joined([pad(t.pairs, (0, width - t.pairs.shape[1])) for t in present], torch.float32, width),
     }
 
 
@@ -62,7 +81,8 @@ def _joined(parts: Sequence[Tensor], dtype: torch.dtype, *shape: int) -> Tensor:
 def unpacked(tensors: dict[str, Tensor]) -> list[Tree | None]:
     """The trees of `packed`."""
     trees: list[Tree | None] = []
-    node = leaf = 0
+    node = leaf = pair = 0
+    paired = iter(tensors["paired"].tolist() if "paired" in tensors else [0] * len(tensors["nodes"]))
     for count in tensors["nodes"].tolist():
         if count == 0:
             trees.append(None)
@@ -70,13 +90,15 @@ def unpacked(tensors: dict[str, Tensor]) -> list[Tree | None]:
         nodes = slice(node, node + count)
         feature = tensors["feature"][nodes]
         leaves = slice(leaf, leaf + int((feature < 0).sum()))
+        pairs = slice(pair, pair + next(paired))
         trees.append(
             Tree(
                 feature,
                 tensors["threshold"][nodes],
                 tensors["children"][nodes],
                 tensors["table"][leaves],
+                tensors["pairs"][pairs] if "pairs" in tensors else NO_PAIRS,
             )
         )
-        node, leaf = nodes.stop, leaves.stop
+        node, leaf, pair = nodes.stop, leaves.stop, pairs.stop
     return trees

@@ -8,7 +8,9 @@ law there: as chained equations with trees do (Burgette and Reiter 2010), but be
 stays where the rows do not say otherwise.
 
 A number's correction is the density of the distribution function on BINS equal intervals, a level's is a factor of its
-probability. Trees are learnt with the fit, one set for each bootstrap refit (fitting/trees.py).
+probability. Trees are learnt with the fit, one set for each bootstrap refit (fitting/trees.py). Before them the law of
+a level is corrected for the levels of the other columns, each by itself, whether or not that is seen to predict better
+(fitting/pairs.py).
 """
 
 from __future__ import annotations
@@ -51,13 +53,19 @@ class Cell:
               logarithms of the law's probabilities but the last
     law       of a number, else None
     probs     [R, levels], of a level, else None
+    places    [R, n], of a level: where the levels of all columns of levels stand among those of all
+    own       where its own levels stand there
+    levels    how many these are
     """
 
     def __init__(self, laws: CellLaws, indicators: Indicators, x: Tensor, j: int) -> None:
         self.law: ColumnLaw | None = None
         self.probs: Tensor | None = None
+        self.places: Tensor | None = None
+        self.own, self.levels = slice(0), indicators.levels
         if laws.levels(j):
             self.probs = laws.probabilities(x, j)
+            self.places, self.own = indicators.places(x), indicators.place(j)
             own = (self.probs[:, :-1] + RARE).log()
         else:
             self.law = laws.number(x, j)
@@ -72,6 +80,7 @@ class Cell:
         some.features = self.features[rows]
         some.law = None if self.law is None else ColumnLaw(*(part[rows] for part in self.law))
         some.probs = None if self.probs is None else self.probs[rows]
+        some.places = None if self.places is None else self.places[rows]
         return some
 
     def revised(self, tree: Tree | None, u: Tensor) -> Tensor:
@@ -81,11 +90,22 @@ class Cell:
         kept = None if tree is None else tree.table[tree.leaves(self.features)].to(torch.float64)
         return cast(ColumnLaw, self.law).quantile(u if kept is None else _unbent(kept[:, :BINS], u))
 
+    def paired(self, pairs: Tensor) -> Tensor:
+        """[R, levels] of a column of levels, as they are corrected for the levels of the others (`Tree.pairs`)."""
+        probs = cast(Tensor, self.probs)
+        if not len(pairs):
+            return probs
+        score = torch.zeros_like(probs)
+        for place in cast(Tensor, self.places).unbind(1):  # one after the other: no row depends on other rows
+            score += pairs[place, : probs.shape[1]]
+        probs = probs * score.exp()
+        return probs / probs.sum(1, keepdim=True)
+
     def probabilities(self, tree: Tree | None) -> Tensor:
         """[R, levels] of a column of levels, as the tree corrects them."""
-        probs = cast(Tensor, self.probs)
         if tree is None:
-            return probs
+            return cast(Tensor, self.probs)
+        probs = self.paired(tree.pairs)
         probs = probs * tree.table[tree.leaves(self.features)].to(torch.float64)[:, : probs.shape[1]]
         return probs / probs.sum(1, keepdim=True)
 

@@ -52,7 +52,8 @@ class Mixed(Gaussians):
     def independent(self) -> bool:
         if self.D == 1:
             return True
-        return self.K == 1 and self.numbers.independent and max(self.categories.forest.parent) < 0
+        alone = self.K == 1 and self.numbers.independent
+        return alone and not (self.edges and len(self.categories.forest.levels) > 1)
 
     def work(self, missing: Tensor | None = None) -> float:
         return self.numbers.work() + 4.0 * self.means().shape[0] * self.categories.forest.T

@@ -1,0 +1,181 @@
+"""What pairs of levels say beyond a mixture's laws of single cells, against closed forms and another library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+import vgi_cli
+from vgi_cli.data import TensorTable, make_table
+from vgi_cli.fitting import pairs, refits
+from vgi_cli.fitting.pairs import _coefficients, _rows_for, pairs_of
+from vgi_cli.layout import Layout
+from vgi_cli.maths.indicators import Indicators
+from vgi_cli.maths.trees import NO_PAIRS, Tree, packed, unpacked
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.samplers.trees import Cell
+
+LEVELS = (0, 3, 2, 4)
+LAYOUT = Layout.of(("x", "a", "b", "c"), levels=LEVELS)
+
+
+def rows(n: int, seed: int = 0) -> Tensor:
+    """A number, and three columns of levels that depend on each other."""
+    rng = np.random.default_rng(seed)
+    b, c = rng.integers(0, 2, n), rng.integers(0, 4, n)
+    a = (rng.random(n) < 0.2 + 0.5 * b).astype(int) + (rng.random(n) < 0.1 + 0.2 * c)
+    return torch.from_numpy(np.stack([rng.normal(size=n), a, b, c], 1).astype(np.float64))
+
+
+def independent(x: Tensor) -> GaussianMixture:
+    """A mixture of one component in which nothing depends on anything."""
+    model = GaussianMixture.build(MixtureConfig(components=1, levels="independent"), LAYOUT).double()
+    model.initialise(x, torch.Generator().manual_seed(0))
+    return model.eval().requires_grad_(False)
+
+
+def cell(x: Tensor, j: int) -> Cell:
+    return Cell(independent(x).cell_laws(), Indicators(LEVELS), x, j)
+
+
+def test_coefficients_are_those_of_a_logistic_regression() -> None:
+    """Where the law says nothing, another library finds the same with the same prior."""
+    from sklearn.linear_model import LogisticRegression
+
+    x = rows(400)
+    weight = torch.rand(400, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.5
+    one = cell(x, 1)
+    one.probs = torch.full((400, 3), 1 / 3, dtype=torch.float64)
+    found = _coefficients(one, x[:, 1].long(), weight)
+    assert found.shape == (9, 3) and not found[:3].any()  # its own levels say nothing of it
+    shown = np.concatenate([np.eye(2)[x[:, 2].long()], np.eye(4)[x[:, 3].long()]], 1)
+    other = LogisticRegression(C=1 / pairs.RIDGE, fit_intercept=False, tol=1e-10, max_iter=5000)
+    other.fit(shown, x[:, 1].long().numpy(), sample_weight=weight.numpy())
+    np.testing.assert_allclose(found[3:], other.coef_.T, atol=2e-4)
+
+
+def test_a_law_that_is_right_is_hardly_corrected() -> None:
+    x = rows(20_000)
+    one = cell(x, 1)
+    table = torch.zeros(2, 4, 3, dtype=torch.float64)
+    for b, c, a in zip(x[:, 2].long(), x[:, 3].long(), x[:, 1].long(), strict=True):
+        table[b, c, a] += 1
+    one.probs = (table / table.sum(-1, keepdim=True))[x[:, 2].long(), x[:, 3].long()]
+    found = _coefficients(one, x[:, 1].long(), torch.ones(20_000, dtype=torch.float64))
+    assert found.abs().max() < 1e-3
+
+
+def test_a_corrected_law_has_the_frequencies_of_its_rows() -> None:
+    """The sums over the rows with each level of another column are met, but for the prior."""
+    x = rows(3000)
+    one = cell(x, 1)
+    found = _coefficients(one, x[:, 1].long(), torch.ones(3000, dtype=torch.float64))
+    law = one.paired(found)
+    torch.testing.assert_close(law.sum(1), torch.ones(3000, dtype=torch.float64))
+    assert one.probs is not None
+    for j, count in ((2, 2), (3, 4)):
+        wrong = []
+        for level in range(count):
+            some = x[:, j] == level
+            seen = torch.nn.functional.one_hot(x[some, 1].long(), 3).double().mean(0)
+            torch.testing.assert_close(law[some].mean(0), seen, atol=0.005, rtol=0)
+            wrong.append(float((one.probs[some].mean(0) - seen).abs().max()))
+        assert max(wrong) > 0.1
+
+
+def test_factors_multiply_the_law() -> None:
+    x = rows(50)
+    one = cell(x, 2)
+    factors = torch.randn(9, 2, generator=torch.Generator().manual_seed(2))
+    factors[3:5] = 0
+    expected = one.probs * (factors[x[:, 1].long()] + factors[5 + x[:, 3].long()]).double().exp()  # type: ignore[operator]
+    torch.testing.assert_close(one.paired(factors), expected / expected.sum(1, keepdim=True))
+    tree = Tree(torch.tensor([-1]), torch.zeros(1), torch.tensor([[-1, -1]]), torch.tensor([[1.0, 3.0]]), factors)
+    both = expected * torch.tensor([1.0, 3.0])
+    torch.testing.assert_close(one.probabilities(tree), both / both.sum(1, keepdim=True))
+    alone = tree.without_splits()
+    assert alone is not None
+    torch.testing.assert_close(one.probabilities(alone), one.paired(factors))
+
+
+def table_of(n: int, levels: tuple[int, ...] = LEVELS) -> TensorTable:
+    x = rows(n)[:, : len(levels)]
+    missing = torch.rand(x.shape, generator=torch.Generator().manual_seed(3)) < 0.2
+    missing[:, 0] = False
+    return make_table(torch.where(missing, 0.0, x), missing, Layout.of(LAYOUT.names[: len(levels)], levels=levels))
+
+
+def test_which_columns_have_some() -> None:
+    table = table_of(300)
+    counts, stream = torch.ones(300, dtype=torch.float64), torch.Generator
+    found = pairs_of(independent(rows(300)), table, table, counts, None, stream().manual_seed(5))
+    assert [one.shape for one in found] == [(0, 0), (9, 3), (9, 2), (9, 4)]
+    again = pairs_of(independent(rows(300)), table, table, counts, None, stream().manual_seed(5))
+    assert all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
+    few = table._replace(missing=table.missing.index_put((torch.arange(290), torch.tensor(2)), torch.tensor(True)))
+    assert pairs_of(independent(rows(300)), few, few, counts, None, stream().manual_seed(5))[2].shape == (0, 0)
+
+
+def test_a_single_column_of_levels_has_none() -> None:
+    table = table_of(200, LEVELS[:2])
+    model = GaussianMixture.build(MixtureConfig(components=1), table.layout).double()
+    model.initialise(rows(200)[:, :2], torch.Generator().manual_seed(0))
+    state = torch.Generator().manual_seed(5)
+    before = state.get_state()
+    assert all(one is NO_PAIRS for one in pairs_of(model, table, table, torch.ones(200), None, state))
+    assert torch.equal(state.get_state(), before)
+
+
+def test_each_refit_of_many_rows_takes_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "MOST_ROWS", 600)
+    table, model = table_of(1500), independent(rows(1500))
+    part = table.rows(torch.arange(100))
+    one, other = (
+        pairs_of(model, table, part, torch.ones(100), None, torch.Generator().manual_seed(seed)) for seed in (1, 2)
+    )
+    assert not torch.equal(one[1], other[1])
+    torch.testing.assert_close(one[1], other[1], atol=1.0, rtol=0)  # of 600 rows, not of the 100
+
+
+def test_the_work_is_bounded() -> None:
+    table = table_of(2000)
+    assert _rows_for(table) == 2000
+    wide = make_table(torch.zeros(2000, 400), torch.zeros(2000, 400, dtype=torch.bool), Layout.plain(400))
+    levels = Layout.of(tuple(f"c{i}" for i in range(400)), levels=(2,) * 400)
+    assert _rows_for(wide._replace(layout=levels)) == 0
+
+
+def test_they_are_kept_in_a_run() -> None:
+    leaf = Tree(torch.tensor([-1]), torch.zeros(1).double(), torch.tensor([[-1, -1]]), torch.ones(1, 10))
+    three = leaf._replace(table=torch.ones(1, 3), pairs=torch.randn(9, 3))
+    two = leaf._replace(table=torch.ones(1, 2), pairs=torch.randn(9, 2))
+    _, first, second, none, third = unpacked(packed([leaf, three, leaf, None, two]))
+    assert none is None and first is not None and second is not None and third is not None
+    assert torch.equal(first.pairs[:, :3], three.pairs) and torch.equal(third.pairs[:, :2], two.pairs)
+    assert len(second.pairs) == 0
+
+
+def test_fills_have_the_odds_ratio_of_the_observed_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a model in which levels are independent; without what pairs say there would be none."""
+    monkeypatch.setattr(refits, "COUNT", 4)
+    rng = np.random.default_rng(4)
+    arm, n = rng.random(1200) < 0.5, 1200
+    frame = pd.DataFrame({"arm": np.where(arm, "new", "usual"), "x": rng.normal(size=n)})
+    frame["response"] = np.where(rng.random(n) < 0.3 + 0.4 * arm, "yes", "no")
+    frame.loc[rng.random(n) < 0.4, "response"] = None
+    settings = {"model.components": 1, "model.levels": "independent"}
+    run = vgi_cli.fit(frame, out=tmp_path / "run", model="mixture", seed=1, threads=1, set=settings)
+
+    def effect(tables: list[pd.DataFrame]) -> float:
+        holes = frame.response.isna()
+        shares = [table[holes].groupby("arm").response.apply(lambda cells: (cells == "yes").mean()) for table in tables]
+        return float(np.mean([share["new"] - share["usual"] for share in shares]))
+
+    seen = frame.dropna().groupby("arm").response.apply(lambda cells: (cells == "yes").mean())
+    assert effect(run.impute(m=8)) == pytest.approx(seen["new"] - seen["usual"], abs=0.07)
+    assert effect(run.impute(m=8, sampler="exact")) == pytest.approx(0, abs=0.07)
