@@ -71,6 +71,19 @@ def test_products_lines_and_rounded_ones() -> None:
     assert lines[1].startswith("'awake' = -'asleep' + 24, in 498 of the 499 rows")
 
 
+def test_ages_by_the_calendar_accuse_nobody() -> None:
+    """Completed years are not days in years of one length: what departs by one may be right."""
+    rng = np.random.default_rng(3)
+    birth = pd.Timestamp("1930-01-01") + pd.to_timedelta(rng.integers(0, 25_000, 300), "D")
+    seen = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 1_000, 300), "D")
+    before = np.array([(s.month, s.day) < (b.month, b.day) for b, s in zip(birth, seen, strict=True)])
+    frame = pd.DataFrame({"birth": birth, "seen": seen, "age": seen.year - birth.year - before})
+    assert found(frame)[0] == []
+    years = frame.assign(birth=birth.year, seen=seen.year).assign(age=lambda f: f.seen - f.birth)
+    years.loc[7, "age"] += 1
+    assert len(found(years)[0]) == 1  # whole numbers of years are told
+
+
 def test_more_than_a_few_rows_are_no_exceptions() -> None:
     for off in (6, 25):
         frame = workers()

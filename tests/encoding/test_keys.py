@@ -324,3 +324,20 @@ def test_a_row_of_which_only_the_key_is_known_is_not_said_to_come_from_the_model
     assert f"{bare}left out" in check(from_frame(frame), schema, "left out")
     frame.loc[69, "person"] = "somebody else"
     assert f"{bare}imputed from the model" in check(from_frame(frame), schema)
+
+
+@pytest.mark.parametrize("carried", [True, False])
+def test_one_observed_row_of_a_key_speaks_for_its_others(carried: bool) -> None:
+    frame = named(panel(seed=4)) if carried else panel(seed=4)
+    lost = np.zeros(len(frame), bool)
+    lost[1:5] = True  # of the first person one row says the sex; of the second none
+    lost[5:10] = True
+    table = frame.assign(sex=frame.sex.mask(lost))
+    schema = schema_of(table)
+    if carried:
+        (sex,) = (one for one in schema.lookups if one.name == "sex")
+        assert set(sex.keys) == {digest(text) for text in set(frame.person) - {"who 2"}}
+        assert (told_by_keys(from_frame(table), schema)[1:5, schema.modelled.index("sex")] == sex.codes[0]).all()
+    else:
+        (relation,) = (one for one in schema.relations if one.names == ("sex", "person"))
+        assert set(relation.keys) == set(frame.person) - {2}

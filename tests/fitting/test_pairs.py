@@ -12,8 +12,8 @@ from torch import Tensor
 
 import vgi_cli
 from vgi_cli.data import TensorTable, make_table
-from vgi_cli.fitting import pairs, refits
-from vgi_cli.fitting.pairs import _coefficients, _rows_for, pairs_of
+from vgi_cli.fitting import pairs, refits, trees
+from vgi_cli.fitting.pairs import _coefficients, pairs_of, rows_for
 from vgi_cli.layout import Layout
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.trees import NO_PAIRS, Tree, packed, unpacked
@@ -54,7 +54,7 @@ def test_coefficients_are_those_of_a_logistic_regression() -> None:
     found = _coefficients(one, x[:, 1].long(), weight)
     assert found.shape == (9, 3) and not found[:3].any()  # its own levels say nothing of it
     shown = np.concatenate([np.eye(2)[x[:, 2].long()], np.eye(4)[x[:, 3].long()]], 1)
-    other = LogisticRegression(C=1 / pairs.RIDGE, fit_intercept=False, tol=1e-10, max_iter=5000)
+    other = LogisticRegression(C=1 / 2, fit_intercept=False, tol=1e-10, max_iter=5000)
     other.fit(shown, x[:, 1].long().numpy(), sample_weight=weight.numpy())
     np.testing.assert_allclose(found[3:], other.coef_.T, atol=2e-4)
 
@@ -113,12 +113,12 @@ def table_of(n: int, levels: tuple[int, ...] = LEVELS) -> TensorTable:
 def test_which_columns_have_some() -> None:
     table = table_of(300)
     counts, stream = torch.ones(300, dtype=torch.float64), torch.Generator
-    found = pairs_of(independent(rows(300)), table, table, counts, None, stream().manual_seed(5))
+    found = pairs_of(independent(rows(300)), table, counts, None, stream().manual_seed(5))
     assert [one.shape for one in found] == [(0, 0), (9, 3), (9, 2), (9, 4)]
-    again = pairs_of(independent(rows(300)), table, table, counts, None, stream().manual_seed(5))
+    again = pairs_of(independent(rows(300)), table, counts, None, stream().manual_seed(5))
     assert all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
     few = table._replace(missing=table.missing.index_put((torch.arange(290), torch.tensor(2)), torch.tensor(True)))
-    assert pairs_of(independent(rows(300)), few, few, counts, None, stream().manual_seed(5))[2].shape == (0, 0)
+    assert pairs_of(independent(rows(300)), few, counts, None, stream().manual_seed(5))[2].shape == (0, 0)
 
 
 def test_a_single_column_of_levels_has_none() -> None:
@@ -127,16 +127,16 @@ def test_a_single_column_of_levels_has_none() -> None:
     model.initialise(rows(200)[:, :2], torch.Generator().manual_seed(0))
     state = torch.Generator().manual_seed(5)
     before = state.get_state()
-    assert all(one is NO_PAIRS for one in pairs_of(model, table, table, torch.ones(200), None, state))
+    assert all(one is NO_PAIRS for one in pairs_of(model, table, torch.ones(200), None, state))
     assert torch.equal(state.get_state(), before)
 
 
 def test_each_refit_of_many_rows_takes_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "MOST_ROWS", 600)
     table, model = table_of(1500), independent(rows(1500))
-    part = table.rows(torch.arange(100))
+    part, alike = table.rows(torch.arange(100)), torch.ones(100)
     one, other = (
-        pairs_of(model, table, part, torch.ones(100), None, torch.Generator().manual_seed(seed)) for seed in (1, 2)
+        trees._pairs(model, table, part, alike, None, False, torch.Generator().manual_seed(seed)) for seed in (1, 2)
     )
     assert not torch.equal(one[1], other[1])
     torch.testing.assert_close(one[1], other[1], atol=1.0, rtol=0)  # of 600 rows, not of the 100
@@ -144,10 +144,25 @@ def test_each_refit_of_many_rows_takes_others(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_work_is_bounded() -> None:
     table = table_of(2000)
-    assert _rows_for(table) == 2000
+    assert rows_for(table) == 2000
     wide = make_table(torch.zeros(2000, 400), torch.zeros(2000, 400, dtype=torch.bool), Layout.plain(400))
     levels = Layout.of(tuple(f"c{i}" for i in range(400)), levels=(2,) * 400)
-    assert _rows_for(wide._replace(layout=levels)) == 0
+    assert rows_for(wide._replace(layout=levels)) == 0
+    assert rows_for(wide) == 0  # of numbers alone
+    narrow = wide.rows(torch.arange(100))._replace(layout=levels)  # whose coordinates take more than its rows
+    assert rows_for(narrow) == 0
+
+
+def test_a_level_that_the_law_rules_out_leaves_a_law() -> None:
+    """Where rows have it all the same."""
+    x = rows(300)
+    one = cell(x, 1)
+    one.probs = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).expand(300, 3)
+    found = _coefficients(one, x[:, 1].long(), torch.ones(300, dtype=torch.float64))
+    assert found.isfinite().all() and one.paired(found).isfinite().all()
+    huge = torch.full((9, 3), 400.0)
+    huge[:, 1] = -400
+    torch.testing.assert_close(cell(x, 2).paired(huge[:, :2]).sum(1), torch.ones(300, dtype=torch.float64))
 
 
 def test_they_are_kept_in_a_run() -> None:

@@ -136,7 +136,11 @@ def test_chains_of_plmcmc_are_told_in_words(vgi: Vgi, runs: Path) -> None:
 
 def test_draws_that_trees_revise_are_not_called_exact() -> None:
     told = _chains("trees", {}, None)
-    assert told.kind == "exact" and "independent of each other" in told.text and "trees then revise" in told.text
+    assert (
+        told.kind == "exact"
+        and "independent of each other" in told.text
+        and "that trees, and what pairs of" in told.text
+    )
     assert told.text != _chains("exact", {}, None).text == "Exact draws: nothing to mix."
 
 

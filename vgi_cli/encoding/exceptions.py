@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
@@ -64,9 +65,16 @@ def excepted_among(table: Table, schema: Schema) -> list[Excepted]:
             if one.how == "rounded" or one.name in settled or one.name in found:
                 continue
             excepted = _excepted(every, part, one, way)
-            if excepted is not None:
+            if excepted is not None and not _by_the_calendar(excepted.relation, every):
                 found[one.name] = excepted
     return [found[name] for name in schema.modelled if name in found]
+
+
+def _by_the_calendar(relation: Relation, rows: Rows) -> bool:
+    """Whether a relation counts completed years or months from dates: these have no fixed number of days, so that rows
+    which depart from it by one may be right."""
+    first, *others = (isinstance(rows.columns[name], Moment) for name in relation.names)
+    return relation.rounded and any(others) and not first
 
 
 def without_excepted(found: Sequence[Redundant], excepted: Sequence[Excepted]) -> list[Redundant]:

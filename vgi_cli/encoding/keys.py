@@ -226,12 +226,13 @@ def _decided(rows: Rows, keys: Sequence[Key], name: str, own: Ints, enough: floa
 
 
 def _pairs(key: Key, own: Ints, codes: Floats) -> tuple[Ints, tuple[float, ...]]:
-    """The keys that have a value in several rows [keys], and the codes of these, by the values own [N] (-1: none) of
-    the rows and their codes [N]. What one row alone says fills no other one, would answer for its own cell where that
-    is hidden to be scored, and would keep a value of every single person in the run."""
+    """The keys of several rows of which one has a value at least [keys], and the codes of these, by the values own [N]
+    (-1: none) of the rows and their codes [N]. What is said by a key of one row fills no other one, and would keep a
+    value of every single person in the run."""
     code, both = np.full(key.size, np.nan), (key.places >= 0) & (own >= 0)
     code[key.places[both]] = codes[both]
-    seen = np.flatnonzero(np.bincount(key.places[both], minlength=key.size) > 1)
+    several = np.bincount(key.places[key.places >= 0], minlength=key.size) > 1
+    seen = np.flatnonzero(several & (np.bincount(key.places[both], minlength=key.size) > 0))
     return seen, tuple(code[seen].tolist())
 
 

@@ -209,7 +209,10 @@ def _rare(none: tuple[Ints, Floats], few: tuple[Ints, Floats]) -> Floats:
     for pair in np.unique(pairs).tolist():
         own = pairs == pair
         least = expected[own]
-        out[own] = (count(few, pair, least) + ALIKE * everywhere[own]) / (count(none, pair, least) + ALIKE)
+        share = (count(few, pair, least) + ALIKE * everywhere[own]) / (count(none, pair, least) + ALIKE)
+        # A cell that more rows would have by chance is no likelier to be rare than one that fewer would.
+        order = least.argsort(kind="stable")
+        out[np.flatnonzero(own)[order]] = np.minimum.accumulate(share[order])
     return out
 
 

@@ -25,12 +25,13 @@ from vgi_cli.encoding.recode import NO_RECODERS, Recoder
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.averaging import recipes
 from vgi_cli.fitting.pairs import pairs_of
+from vgi_cli.fitting.pairs import rows_for as rows_for_pairs
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import TREES as PREFIX
 from vgi_cli.fitting.refits import em_settings, refit_count
 from vgi_cli.machine.work import Work
 from vgi_cli.maths.indicators import Indicators
-from vgi_cli.maths.trees import Tree, packed, unpacked
+from vgi_cli.maths.trees import NO_PAIRS, Tree, packed, unpacked
 from vgi_cli.methods.em.bootstrap import filled, row_weights, size_of
 from vgi_cli.methods.em.em import redraws_of
 from vgi_cli.models.base import Model
@@ -168,17 +169,44 @@ def _grown_by_transform(
                     return
                 model = cast(GaussianFamily, copy.deepcopy(refits[i])).double()
                 counts = _counts(model, rows, some, recipe.seed, numbers[i])
-                generator = stream(recipe.seed, f"trees/{numbers[i]}")
-                part = rows.rows(some)
-                if redraws_of(em_settings(recipe), model, rows) and part.rounding is not None:
-                    seed = int(torch.randint(2**62, (), generator=generator))
-                    part = part._replace(x=redrawn_rows(model, part.x, part.missing, part.rounding, seed))
                 weights = None if own is None else own[some]
-                pairs = pairs_of(model, rows, part, counts, weights, stream(recipe.seed, f"pairs/{numbers[i]}"))
+                generator = stream(recipe.seed, f"trees/{numbers[i]}")
+                moved = redraws_of(em_settings(recipe), model, rows) > 0
+                part = _placed(model, rows.rows(some), generator) if moved else rows.rows(some)
+                pairs = _pairs(model, rows, part, counts, weights, moved, stream(recipe.seed, f"pairs/{numbers[i]}"))
                 made.append(_trees(model, part, counts, weights, pairs, generator))
                 done += 1
                 stage(done / len(numbers), done, len(numbers))
             yield places, made, recoders[name].inverse if name in recoders else None
+
+
+def _placed(model: GaussianFamily, part: TensorTable, generator: torch.Generator) -> TensorTable:
+    """Rows whose rounded cells lie where the model draws them within their rounding."""
+    if part.rounding is None:
+        return part
+    seed = int(torch.randint(2**62, (), generator=generator))
+    return part._replace(x=redrawn_rows(model, part.x, part.missing, part.rounding, seed))
+
+
+def _pairs(
+    model: GaussianFamily,
+    table: TensorTable,
+    part: TensorTable,
+    counts: Tensor,
+    weights: Tensor | None,
+    moved: bool,
+    generator: torch.Generator,
+) -> list[Tensor]:
+    """What pairs of levels say (fitting/pairs.py), by the `part` of a table of which trees are learnt, or by rows of
+    their own where they take more of them, or fewer; `moved`: rounded cells are placed by the model."""
+    rows = rows_for_pairs(table)
+    if rows and rows != part.N:
+        some = torch.randperm(table.N, generator=generator)[:rows].sort().values
+        own = table.relative_weight
+        part, weights = table.rows(some), None if own is None else own[some]
+        part = _placed(model, part, generator) if moved else part
+        counts = row_weights(rows, "multinomial", generator)
+    return pairs_of(model, part, counts, weights, generator) if rows else [NO_PAIRS] * table.D
 
 
 def learnt_again(

@@ -33,8 +33,8 @@ class Tree(NamedTuple):
 
     @property
     def splits(self) -> bool:
-        """Whether it has more than one leaf."""
-        return len(self.feature) > 1
+        """Whether it says more than what pairs of levels do."""
+        return len(self.feature) > 1 or bool((self.table != 1).any())
 
     def without_splits(self) -> Tree | None:
         """What it says of pairs of levels alone; None: nothing."""

@@ -98,7 +98,7 @@ class Cell:
         score = torch.zeros_like(probs)
         for place in cast(Tensor, self.places).unbind(1):  # one after the other: no row depends on other rows
             score += pairs[place, : probs.shape[1]]
-        probs = probs * score.exp()
+        probs = probs * (score - score.amax(1, keepdim=True)).exp()
         return probs / probs.sum(1, keepdim=True)
 
     def probabilities(self, tree: Tree | None) -> Tensor:
