@@ -23,6 +23,7 @@ from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.suspects import far_values, negative_codes
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
+from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
 
 X = [f"{v:.2f}" for v in np.random.default_rng(0).normal(10, 1, 40)]
@@ -111,6 +112,19 @@ def test_a_repeated_value_far_from_all_others_is_said_once_for_all_columns(tmp_p
         "-999 (5 cells) is far from all other values of columns 'x', 'y': `--na-values -999` if that means missing, "
         "`--na-values x=-999` in 'x' alone"
     ]
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_what_each_level_has_is_not_far_from_others(listed: bool) -> None:
+    """The reference limits of laboratory tests, each of which has its own."""
+    rng = np.random.default_rng(1)
+    test = rng.integers(0, 4, 400)
+    limit = np.array([0.5, 0.9, 1.2, 70.0])[test]
+    if not listed:
+        limit = np.where(rng.random(400) < 0.3, rng.permutation(limit), limit)
+    frame = pd.DataFrame({"test": np.array(["a", "b", "c", "d"])[test], "limit": limit, "x": rng.normal(size=400)})
+    lines = infer_schema(from_frame(frame), encoding=Encoding())[1]
+    assert any("far from all other values of column 'limit'" in line for line in lines) != listed
 
 
 def test_one_value_far_from_all_others_is_said(tmp_path: Path) -> None:

@@ -320,7 +320,8 @@ class _Far(NamedTuple):
 def _far_away(table: Table, schema: Schema) -> list[str]:
     codes: dict[tuple[str, str], tuple[list[str], int]] = {}
     slips: list[str] = []
-    for column in (c for c in schema.encoded if isinstance(c, Number | Moment)):
+    told = {one.names[0] for one in schema.relations if one.how in ("levels", "groups")}  # what a level or key has
+    for column in (c for c in schema.encoded if isinstance(c, Number | Moment) and c.name not in told):
         values = column.codes(table.column(column.name))
         finite = values[np.isfinite(values)]
         far_off = dict.fromkeys(far_values(finite), FAR)
