@@ -47,7 +47,7 @@ LEAVES = 256
 """Most leaves of a tree."""
 PRIOR = 1.0
 """Pseudo-rows of no correction in each leaf."""
-FEWEST_ROWS, MOST_ROWS = 100, 2000
+FEWEST_ROWS, MOST_ROWS = 100, 10_000
 """Of fewer rows no tree is learnt; of more, so many of them."""
 WORK = 1e8
 """Comparisons that the trees of a refit may take: some two seconds. Counted, never timed."""
