@@ -94,10 +94,11 @@ def keep_relations(
         if number is not None and number.significant is not None:  # rounded before others are computed from them
             draws[:, missing[:, j], j] = number.written(draws[:, missing[:, j], j])
     rows, keep = DrawnRows(draws, observed, missing, uniform, ties), functools.partial(_in_line, schema=schema)
-    model = draws.copy() if orders_of_keys(schema) else draws
+    keyed = orders_of_keys(schema)
+    model = draws.copy() if keyed else draws
     found = keep(rows)
-    if orders_of_keys(schema):
-        take_other_keys(rows, model, schema, found, keep)
+    if keyed:
+        take_other_keys(rows, model, schema, keyed, found, keep)
     if uniform is not None:
         redraw(rows, schema, found, keep)
         apart.update(unkept_skips(draws, missing, schema, blank))

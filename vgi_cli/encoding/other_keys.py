@@ -7,7 +7,7 @@ other column of the order moves, and what is computed from that follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -41,21 +41,26 @@ def orders_of_keys(schema: Schema) -> list[Order]:
 
 
 def take_other_keys(
-    rows: DrawnRows, model: Floats, schema: Schema, found: Apart, keep: Callable[[DrawnRows], Apart]
+    rows: DrawnRows,
+    model: Floats,
+    schema: Schema,
+    orders: Sequence[Order],
+    found: Apart,
+    keep: Callable[[DrawnRows], Apart],
 ) -> None:
     """Let rows that are out of order for a key, and break no other rule, keep to all of them, in place; those for which
     nothing is found stay as they are.
 
-    model  [m, N, columns] codes as the model drew them, before the fills were to keep to anything
-    found  where fills do not keep to rules; those rows that do then are no longer there
-    keep   lets rows keep to relations and orders
+    model   [m, N, columns] codes as the model drew them, before the fills were to keep to anything
+    orders  those of keys (`orders_of_keys`)
+    found   where fills do not keep to rules; those rows that do then are no longer there
+    keep    lets rows keep to relations and orders
 
     Without keys, a fill that is out of order is moved by itself. Of the keys with which the row is in order the one is
     taken whose values are nearest to what the fills would be so: what the model draws beside the other cells of the row
     decides about them, and not the number of the key, which says little.
     """
-    own_orders = orders_of_keys(schema)
-    draw, row = np.nonzero(found.rows_of(own_orders))
+    draw, row = np.nonzero(found.rows_of(orders))
     if not len(row):
         return
     own = rows.at(draw, row)
@@ -63,7 +68,7 @@ def take_other_keys(
     best, fixed, count = own.draws[0].copy(), np.zeros(own.missing.shape, bool), tried.broken(own.draws[0])
     for _ in range(PASSES):
         start, before, open_ = best.copy(), fixed.copy(), count > 0
-        for place, codes in tried.options(start, before, own_orders):
+        for place, codes in tried.options(start, before, orders):
             at = np.flatnonzero(open_ & ~np.isnan(codes))
             if not len(at):
                 continue
@@ -122,7 +127,7 @@ class _Tried:
         able &= ~self._checks.pairs(codes, at).any(1)
         return able & self._checks.within(codes, self._rows.draws[0, at])
 
-    def options(self, codes: Floats, fixed: Bools, orders: list[Order]) -> list[tuple[int, Floats]]:
+    def options(self, codes: Floats, fixed: Bools, orders: Sequence[Order]) -> list[tuple[int, Floats]]:
         """Places, and what may be tried there [n]: other keys, the likeliest first, then columns of orders that are
         moved by themselves; NaN where there is nothing to try. `fixed` [n, columns]: cells that stay as they are in
         codes [n, columns]."""

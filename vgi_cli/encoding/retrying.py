@@ -184,9 +184,7 @@ def _tried(before: Floats, group: _Group, unknown: Sequence[int]) -> Floats:
                 start = _met(plan, group, some, guessed=guessed) if met else _kept(plan, some)
                 done = np.zeros(len(left), bool)
                 for digits in _digits(plan, group, met=met):
-                    values, able = _computed(plan, group, some, _beside(plan, group, start, digits), guessed=guessed)
-                    for one in plan.holds:
-                        able &= ~one.departing(values)
+                    values, able = _held(plan, group, some, _beside(plan, group, start, digits), guessed=guessed)
                     new = able & ~done
                     found[left[new]] = values[new]
                     done |= able
@@ -203,9 +201,7 @@ def _by_levels(plan: _Plan, group: _Group, found: Floats, left: Ints) -> Ints:
     a plan keeps first, in place; the rows in which none does."""
     levels = _levels(plan, group, found[left])
     for number in range(levels.shape[1]):
-        values, able = _computed(plan, group, found[left], levels[:, number], guessed=True)
-        for one in plan.holds:
-            able &= ~one.departing(values)
+        values, able = _held(plan, group, found[left], levels[:, number], guessed=True)
         found[left[able]] = values[able]
         left, levels = left[~able], levels[~able]
     return left
@@ -244,6 +240,14 @@ def _beside(plan: _Plan, group: _Group, start: Floats, digits: int) -> Floats:
     """Numbers [n] moved by so many digits of the column that a plan keeps first, as it holds them."""
     number = as_number(group.columns[plan.kept[0]]) if digits else None
     return start if number is None else number.held(start + 2 * digits * half_digit(group.columns[plan.kept[0]]))
+
+
+def _held(plan: _Plan, group: _Group, values: Floats, kept: Floats, *, guessed: bool) -> tuple[Floats, Bools]:
+    """As `_computed`, and which of them keep to all relations, too."""
+    values, able = _computed(plan, group, values, kept, guessed=guessed)
+    for one in plan.holds:
+        able &= ~one.departing(values)
+    return values, able
 
 
 def _computed(plan: _Plan, group: _Group, values: Floats, kept: Floats, *, guessed: bool) -> tuple[Floats, Bools]:

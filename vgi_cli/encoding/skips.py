@@ -201,24 +201,16 @@ def contradictions(table: Table, schema: Schema) -> list[int]:
 
 
 def keep_thresholds(
-    draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], blank: Bools | None = None
-) -> Apart:
+    draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], blank: Bools
+) -> None:
     """Draw another number in place of each that goes with no cell of a column which is observed, from those that are
-    seen beside such cells. In place; where two thresholds leave none. Arguments as of `keep_skips`."""
-    own, empty = [], missing if blank is None else blank
+    seen beside such cells, in place. Arguments as of `keep_skips`."""
     for one in schema.thresholds:
-        at, others = schema.modelled.index(one.name), [schema.modelled.index(other) for other in one.others]
-        own.append((one, at, np.flatnonzero(missing[:, at] & ~empty[:, others].all(1))))
-    for one, at, rows in own:
+        at = schema.modelled.index(one.name)
+        rows = np.flatnonzero(missing[:, at] & _answered(one, schema, blank))
         values, fills = np.array(one.values), draws[:, rows, at]
         drawn = values[np.minimum((uniform(one.name)[:, rows] * len(values)).astype(int), len(values) - 1)]
         draws[:, rows, at] = np.where(one.excludes(fills), drawn, fills)
-    apart = Apart(draws.shape[:2])
-    for one, at, rows in own:
-        where = np.zeros(draws.shape[:2], bool)
-        where[:, rows] = one.excludes(draws[:, rows, at])
-        apart.add([at], where, one)
-    return apart
 
 
 def unkept_skips(draws: Floats, missing: Bools, schema: Schema, blank: Bools) -> Apart:
@@ -226,8 +218,8 @@ def unkept_skips(draws: Floats, missing: Bools, schema: Schema, blank: Bools) ->
     says so. Arguments as of `keep_skips`."""
     apart = Apart(draws.shape[:2])
     for one in schema.rules:
-        at, others = schema.modelled.index(one.name), [schema.modelled.index(other) for other in one.others]
-        apart.add([at], one.excludes(draws[..., at]) & missing[:, at] & ~blank[:, others].all(1), one)
+        at = schema.modelled.index(one.name)
+        apart.add([at], one.excludes(draws[..., at]) & missing[:, at] & _answered(one, schema, blank), one)
     return apart
 
 
@@ -236,34 +228,32 @@ def against_answers(told: Floats, missing: Bools, schema: Schema) -> Bools:
     the same row."""
     out = np.zeros(told.shape, bool)
     for one in schema.rules:
-        at, others = schema.modelled.index(one.name), [schema.modelled.index(other) for other in one.others]
-        out[:, at] |= one.excludes(told[:, at]) & ~missing[:, others].all(1)
+        at = schema.modelled.index(one.name)
+        out[:, at] |= one.excludes(told[:, at]) & _answered(one, schema, missing)
     return out
 
 
-def keep_skips(
-    draws: Floats,
-    missing: Bools,
-    schema: Schema,
-    uniform: Callable[[str], Floats],
-    blank: Bools | None = None,
-) -> Apart:
+def _answered(rule: Skip | Threshold, schema: Schema, blank: Bools) -> Bools:
+    """[N] rows in which one of the columns that a rule decides about is not blank [N, columns]."""
+    return np.asarray(~blank[:, [schema.modelled.index(other) for other in rule.others]].all(1))
+
+
+def keep_skips(draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], blank: Bools) -> None:
     """Draw another level in place of each that goes with no cell of a column which is observed, where a sampler that
-    knows of skips (`mask_probability`) was not asked, or had no other draw. In place; where no level is left.
+    knows of skips (`mask_probability`) was not asked, or had no other draw. In place; where no level is left a fill
+    stays (`unkept_skips`).
 
     draws    [m, N, columns] codes of completed rows
     missing  [N, columns]
     uniform  by the name of a column random numbers from 0 to 1 [m, N]
-    blank    [N, columns] where nothing is observed: what a key says there is no answer; None: what is missing
+    blank    [N, columns] where nothing is observed: what a key says there is no answer
     """
-    apart, empty = Apart(draws.shape[:2]), missing if blank is None else blank
     for name in dict.fromkeys(one.name for one in schema.skips):
         at, own = schema.modelled.index(name), [one for one in schema.skips if one.name == name]
         weights = np.zeros((len(missing), len(own[0].shares)))
         free = np.ones(weights.shape, bool)
         for one in own:
-            others = [schema.modelled.index(other) for other in one.others]
-            asked = missing[:, at] & ~empty[:, others].all(1)
+            asked = missing[:, at] & _answered(one, schema, blank)
             weights[asked] += one.shares
             free[asked, one.level] = False
         rows = np.flatnonzero(~free.all(1))
@@ -274,11 +264,6 @@ def keep_skips(
         level = (uniform(name)[:, rows, None] * shares[:, -1:] >= shares).sum(-1)
         last = (shares < shares[:, -1:]).sum(-1)  # rounding may leave a little beyond it
         draws[:, rows, at] = np.where(wrong[..., 0] & some, np.minimum(level, last), drawn)
-        where = np.zeros(draws.shape[:2], bool)
-        where[:, rows] = wrong[..., 0] & ~some
-        for one in own:
-            apart.add([at], where & (draws[..., at] == one.level), one)
-    return apart
 
 
 def unasked_among(table: Table, schema: Schema) -> tuple[Unasked, ...]:

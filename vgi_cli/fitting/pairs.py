@@ -42,7 +42,7 @@ def pairs_of(
     numbers, and where there is no other column of levels, or too few cells."""
     levels = part.layout.level_counts
     pairs = [NO_PAIRS] * part.D
-    if not depend(part):
+    if not _depend(part):
         return pairs
     model, missing, used = model.for_fills(), part.missing, counts > 0
     weight = (counts if weights is None else counts * weights).double()
@@ -67,14 +67,14 @@ def pairs_of(
     return pairs
 
 
-def depend(table: TensorTable) -> bool:
+def _depend(table: TensorTable) -> bool:
     """Whether a table has levels that may depend on levels."""
     return sum(n > 0 for n in table.layout.level_counts) > 1
 
 
 def rows_for(table: TensorTable) -> int:
     """Of how many rows of a table the coefficients of a refit are learnt; 0: none are. A pure function of sizes."""
-    if not depend(table):
+    if not _depend(table):
         return 0
     levels = [n for n in table.layout.level_counts if n]
     F, fixed = sum(levels), ROUNDS * len(levels)
