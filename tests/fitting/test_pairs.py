@@ -1,4 +1,4 @@
-"""What pairs of levels say beyond a mixture's laws of single cells, against closed forms and another library."""
+"""What pairs of columns say beyond a mixture's laws of single cells, against closed forms and another library."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch import Tensor
 import vgi_cli
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.fitting import pairs, refits, trees
-from vgi_cli.fitting.pairs import _coefficients, pairs_of, rows_for
+from vgi_cli.fitting.pairs import _coefficients, _shifts, pairs_of, rows_for
 from vgi_cli.layout import Layout
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.trees import NO_PAIRS, Tree, packed, unpacked
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
-from vgi_cli.samplers.trees import Cell
+from vgi_cli.samplers.trees import FAR, Cell
 
 LEVELS = (0, 3, 2, 4)
 LAYOUT = Layout.of(("x", "a", "b", "c"), levels=LEVELS)
@@ -48,13 +48,14 @@ def test_coefficients_are_those_of_a_logistic_regression() -> None:
     from sklearn.linear_model import LogisticRegression
 
     x = rows(400)
+    assert x[:, 0].abs().max() <= FAR
     weight = torch.rand(400, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.5
     one = cell(x, 1)
     one.probs = torch.full((400, 3), 1 / 3, dtype=torch.float64)
     found = _coefficients(one, x[:, 1].long(), weight)
-    assert found.shape == (9, 3) and not found[:3].any()  # its own levels say nothing of it
-    shown = np.concatenate([np.eye(2)[x[:, 2].long()], np.eye(4)[x[:, 3].long()]], 1)
-    other = LogisticRegression(C=1 / 2, fit_intercept=False, tol=1e-10, max_iter=5000)
+    assert found.shape == (10, 3) and not found[:3].any()  # its own levels say nothing of it
+    shown = np.concatenate([np.eye(2)[x[:, 2].long()], np.eye(4)[x[:, 3].long()], x[:, :1]], 1)
+    other = LogisticRegression(C=1 / 3, fit_intercept=False, tol=1e-10, max_iter=5000)
     other.fit(shown, x[:, 1].long().numpy(), sample_weight=weight.numpy())
     np.testing.assert_allclose(found[3:], other.coef_.T, atol=2e-4)
 
@@ -67,7 +68,7 @@ def test_a_law_that_is_right_is_hardly_corrected() -> None:
         table[b, c, a] += 1
     one.probs = (table / table.sum(-1, keepdim=True))[x[:, 2].long(), x[:, 3].long()]
     found = _coefficients(one, x[:, 1].long(), torch.ones(20_000, dtype=torch.float64))
-    assert found.abs().max() < 1e-3
+    assert found[:9].abs().max() < 1e-3 and found[9].abs().max() < 4 / 20_000**0.5
 
 
 def test_a_corrected_law_has_the_frequencies_of_its_rows() -> None:
@@ -114,21 +115,55 @@ def test_which_columns_have_some() -> None:
     table = table_of(300)
     counts, stream = torch.ones(300, dtype=torch.float64), torch.Generator
     found = pairs_of(independent(rows(300)), table, counts, None, stream().manual_seed(5))
-    assert [one.shape for one in found] == [(0, 0), (9, 3), (9, 2), (9, 4)]
+    assert [one.shape for one in found] [1:] == [(10, 3), (10, 2), (10, 4)]
     again = pairs_of(independent(rows(300)), table, counts, None, stream().manual_seed(5))
     assert all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
     few = table._replace(missing=table.missing.index_put((torch.arange(290), torch.tensor(2)), torch.tensor(True)))
     assert pairs_of(independent(rows(300)), few, counts, None, stream().manual_seed(5))[2].shape == (0, 0)
 
 
-def test_a_single_column_of_levels_has_none() -> None:
-    table = table_of(200, LEVELS[:2])
+def test_a_table_of_numbers_has_none() -> None:
+    x = torch.randn(200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    table = make_table(x, torch.zeros(200, 3, dtype=torch.bool))
     model = GaussianMixture.build(MixtureConfig(components=1), table.layout).double()
-    model.initialise(rows(200)[:, :2], torch.Generator().manual_seed(0))
+    model.initialise(x, torch.Generator().manual_seed(0))
     state = torch.Generator().manual_seed(5)
     before = state.get_state()
     assert all(one is NO_PAIRS for one in pairs_of(model, table, torch.ones(200), None, state))
     assert torch.equal(state.get_state(), before)
+
+
+def test_a_number_is_moved_for_levels_that_say_more_of_it() -> None:
+    """By the means of its levels, pulled to 0 as the variances of effects and of the rest say."""
+    x, effect = rows(3000), torch.tensor([-0.4, 0.1, 0.0, 0.5], dtype=torch.float64)
+    x[:, 0] += effect[x[:, 3].long()]
+    one, weight = cell(x, 0), torch.ones(3000, dtype=torch.float64)
+    columns = [slice(0, 3), slice(3, 5), slice(5, 9)]
+    found = _shifts(one, x[:, 0], weight, columns)
+    assert found.shape == (9, 1)
+    law = one.moved(found)
+    for level in range(4):
+        some = x[:, 3] == level
+        assert law.centre()[some].mean() == pytest.approx(float(x[some, 0].mean()), abs=0.02)
+    three_errors = 0.12
+    assert found[5:, 0] - found[5:, 0].mean() == pytest.approx((effect - effect.mean()).numpy(), abs=three_errors)
+    assert _shifts(one, x[:, 0], weight, columns[1:2]).shape == (0, 0)  # which say nothing
+    assert one.law is not None and torch.equal(law.sd, one.law.sd)
+
+
+def test_effects_are_pulled_to_none_by_as_much_as_they_may_be_chance() -> None:
+    """A single column: the closed form of a random effect, of levels with as many rows each."""
+    g = torch.Generator().manual_seed(7)
+    x = torch.zeros(400, 4, dtype=torch.float64)
+    x[:, 3] = torch.arange(400) % 4
+    x[:, 0] = torch.randn(400, generator=g, dtype=torch.float64) + 0.5 * (x[:, 3] == 1)
+    one, weight = cell(x, 0), torch.ones(400, dtype=torch.float64)
+    found = _shifts(one, x[:, 0], weight, [slice(5, 9)])[5:, 0]
+    left = x[:, 0] - x[:, 0].mean()
+    mean = torch.stack([left[x[:, 3] == level].mean() for level in range(4)])
+    rest = left.square().mean()
+    variance = (100 * mean.square().sum() - 2 * 3 * rest) / (400 - 100)
+    torch.testing.assert_close(found.double(), mean * 100 / (100 + rest / variance), atol=1e-6, rtol=1e-5)
 
 
 def test_each_refit_of_many_rows_takes_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,7 +189,7 @@ def test_a_column_that_was_whole_may_be_missing_later(run: vgi_cli.Run) -> None:
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_law_that_is_right_keeps_no_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: bool) -> None:
-    """Levels and numbers from one component; of several columns of levels what pairs say is kept all the same."""
+    """Levels and numbers from one component; what pairs say of levels is kept all the same."""
     monkeypatch.setattr(refits, "COUNT", 4)
     rng = np.random.default_rng(1)
     rows = 800
@@ -201,9 +201,7 @@ def test_a_law_that_is_right_keeps_no_tree(tmp_path: Path, monkeypatch: pytest.M
     run = vgi_cli.fit(frame, out=tmp_path / "run", model="mixture", seed=2, threads=1, set={"model.components": 1})
     held = load_run(run.path, Silent()).trees
     assert not any(tree is not None and tree.splits for refit in held for tree in refit)
-    assert bool(held) != alone
-    same = [a.equals(b) for a, b in zip(run.impute(m=2), run.impute(m=2, sampler="exact"), strict=True)]
-    assert same == [alone] * 2
+    assert any(len(tree.pairs) for refit in held for tree in refit if tree is not None)
 
 
 def test_columns_without_a_gain_keep_no_tree(run: vgi_cli.Run) -> None:
@@ -211,7 +209,8 @@ def test_columns_without_a_gain_keep_no_tree(run: vgi_cli.Run) -> None:
     kept = load_run(run.path, Silent()).trees
     assert len(kept) == 4
     for some in kept:
-        assert [name for name, tree in zip("abcx", some, strict=True) if tree is not None] == ["a", "b", "c"]
+        grown = [name for name, tree in zip("abcx", some, strict=True) if tree is not None and tree.splits]
+        assert grown == ["a", "b", "c"]
 
 
 ROWS = [torch.tensor([4, 7, 8]), torch.tensor([4, 7, 9])]

@@ -49,3 +49,10 @@ def test_packed_trees_come_back() -> None:
                 assert torch.equal(left.to(right.dtype), right)
             assert torch.equal(mine.table, other.table[:, : mine.table.shape[1]])
     assert unpacked(packed([None, None])) == [None, None]
+
+
+def test_a_packed_tree_without_splits_has_none() -> None:
+    """Beside one of a wider column."""
+    alone = grown(1, 5, 2)[0]._replace(pairs=torch.ones(6, 2)).without_splits()
+    wide, back = unpacked(packed([grown(2, 9, 3)[0], alone]))
+    assert wide is not None and wide.splits and back is not None and not back.splits

@@ -1,15 +1,22 @@
-"""What pairs of levels say beyond a mixture's laws of single cells (samplers/trees.py): learnt for each refit.
+"""What pairs of columns say beyond a mixture's laws of single cells (samplers/trees.py): learnt for each refit.
 
-In a mixture a column of levels depends on one other such column, where that pays, and on clusters. What others say of
-it besides is often too little to pay, but not nothing: a logistic regression on filled tables would find less of it
-than there is, by up to a standard error (docs/research/benchmarks.md, "Levels that depend on levels"). So the law of
-each column given all others is corrected as such a regression would have it: by a factor for each level of each other
-column of levels, found by multinomial logistic regression with the law as its offset, as in chained equations. Nothing
-is selected; normal priors hold the coefficients, the more firmly the more such columns there are.
+In a mixture a column of levels depends on one other such column, where that pays, and on clusters; a number on levels
+by clusters and by one shift for each level that all components share, or on none. What other columns say besides is
+often too little to pay, but not nothing: a regression on filled tables would find less of it than there is, by up to a
+standard error (docs/research/benchmarks.md, "Levels that depend on levels"). So the law of each column given all others
+is corrected as such a regression would have it, with the law as its offset, as in chained equations:
+
+- that of levels by a factor for each level of each other column of levels and for each number: multinomial logistic
+  regression;
+- that of a number by a shift for each level of each column of levels: random effects.
+
+Nothing is selected; normal priors hold the coefficients, the more firmly the more columns there are, or the less
+effects differ.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -21,11 +28,13 @@ from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.trees import NO_PAIRS
 from vgi_cli.methods.em.bootstrap import filled
-from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.models.gaussian.family import ColumnLaw, GaussianFamily
 from vgi_cli.samplers.trees import RARE, ROUNDS, Cell
 
 STEPS = 100
 """Most steps by which coefficients are found; a third of them is usual."""
+FEWEST_A_NUMBER = 20
+"""Of fewer observed cells of a column of levels for each number these do not correct its law."""
 FEWEST_CELLS, FEWEST_ROWS, MOST_ROWS = 14, 500, 10_000
 """Of a column with fewer observed cells nothing is learnt, nor where the work leaves fewer rows than FEWEST_ROWS of a
 table that has more; of at most MOST_ROWS. Where these are not those of which trees are learnt, each refit takes others,
@@ -37,9 +46,9 @@ WORK = 3e9
 def pairs_of(
     model: GaussianFamily, part: TensorTable, counts: Tensor, weights: Tensor | None, generator: torch.Generator
 ) -> list[Tensor]:
-    """Of each dimension by what to correct its law under a refit for the levels of the others (`Tree.pairs`), by rows
-    that all have an observed cell, each drawn so often (counts [n]), with `weights` [n], where these differ. Empty for
-    numbers, and where there is no other column of levels, or too few cells."""
+    """Of each dimension by what to correct its law under a refit for the cells of the others (`Tree.pairs`), by rows
+    that all have an observed cell, each drawn so often (counts [n]), with `weights` [n], where these differ. Empty
+    where others say no more of a number, and where there are too few cells."""
     levels = part.layout.level_counts
     pairs = [NO_PAIRS] * part.D
     if not _depend(part):
@@ -47,58 +56,75 @@ def pairs_of(
     model, missing, used = model.for_fills(), part.missing, counts > 0
     weight = (counts if weights is None else counts * weights).double()
     x = filled(model, part.x, missing, int(torch.randint(2**62, (), generator=generator)))
-    laws, indicators = model.cell_laws(), Indicators(levels)
+    laws, indicators, tails = model.cell_laws(), Indicators(levels), part.layout.tails
+    numbers = [j for j in range(part.D) if not levels[j]]
     with torch.no_grad():
         for turn in range(ROUNDS):
             for j in range(part.D):
                 holes = missing[:, j]
                 drawn, observed = holes.nonzero()[:, 0], (~holes & used).nonzero()[:, 0]
                 last = turn == ROUNDS - 1
-                if not (len(drawn) or (last and levels[j])):
+                if not (len(drawn) or last):
                     continue
                 cell = Cell(laws, indicators, x, j)
                 u = torch.rand(len(x), dtype=torch.float64, generator=generator)[drawn]
+                seen, value = cell.at(observed), x[observed, j]
                 if not levels[j]:
-                    x[drawn, j] = cell.at(drawn).revised(None, u)
+                    if len(observed) >= FEWEST_CELLS:
+                        columns = [indicators.place(i) for i in range(part.D) if levels[i] and (j, i) not in tails]
+                        pairs[j] = _shifts(seen, value, weight[observed], columns)
+                    x[drawn, j] = cell.at(drawn).moved(pairs[j]).quantile(u)
                     continue
                 if len(observed) >= FEWEST_CELLS:
-                    pairs[j] = _coefficients(cell.at(observed), x[observed, j].long(), weight[observed])
+                    silent = [numbers.index(number) for number, level in tails if level == j]
+                    pairs[j] = _coefficients(seen, value.long(), weight[observed], silent)
                 x[drawn, j] = inverted(cell.at(drawn).paired(pairs[j]), u).to(x.dtype)
     return pairs
 
 
 def _depend(table: TensorTable) -> bool:
-    """Whether a table has levels that may depend on levels."""
-    return sum(n > 0 for n in table.layout.level_counts) > 1
+    """Whether a table has levels, and columns that may depend on them."""
+    return table.D > 1 and any(table.layout.level_counts)
 
 
 def rows_for(table: TensorTable) -> int:
     """Of how many rows of a table the coefficients of a refit are learnt; 0: none are. A pure function of sizes."""
     if not _depend(table):
         return 0
-    levels = [n for n in table.layout.level_counts if n]
-    F, fixed = sum(levels), ROUNDS * len(levels)
-    # A step takes F (rows + F) multiplications for each level of the column; its coordinates F² (rows + F) a column.
-    each, once = ROUNDS * STEPS * F**2 + fixed * F**2, (ROUNDS * STEPS + fixed) * F**3
+    counts = [n for n in table.layout.level_counts if n]
+    W, columns, numbers = sum(counts), len(counts), table.D - len(counts)
+    F = W + numbers
+    # A step takes F (rows + F) multiplications for each level of the column; coordinates F² (rows + F) a column of
+    # levels, the equations of a number W² (rows + W).
+    each = ROUNDS * (STEPS * F * W + columns * F**2 + numbers * W**2)
+    once = ROUNDS * (STEPS * F**2 * W + columns * F**3 + numbers * W**3)
     rows = min(table.N, MOST_ROWS, int(max(WORK - once, 0.0) / each))
     return rows if rows >= min(FEWEST_ROWS, table.N) else 0
 
 
-def _coefficients(cell: Cell, value: Tensor, weight: Tensor) -> Tensor:
+def _coefficients(cell: Cell, value: Tensor, weight: Tensor, silent: Sequence[int] = ()) -> Tensor:
     """[F, W] the logarithms of factors by which to correct the law of a column of W levels, from rows that hold these
-    values [n] (int64) and weigh so much [n]."""
+    values [n] (int64) and weigh so much [n]; `silent`: places among the numbers that say nothing of it. Numbers are
+    heard where there are FEWEST_A_NUMBER rows for each."""
     from scipy.optimize import minimize  # here: a third of a second that no other fit spends
 
-    probs, places = cast(Tensor, cell.probs), cast(Tensor, cell.places)
-    F, W = cell.levels, probs.shape[1]
-    indicators = torch.zeros(len(places), F, dtype=torch.float64).scatter_(1, places, 1.0)
-    indicators[:, cell.own] = 0
+    probs, places = cast(Tensor, cell.probs), cell.places
+    W = probs.shape[1]
+    known = torch.zeros(len(places), cell.levels, dtype=torch.float64).scatter_(1, places, 1.0)
+    known[:, cell.own] = 0
     precision = places.shape[1] - 1.0  # so that the other columns together have a standard deviation of 1
-    steepest = 0.5 * (indicators * weight[:, None]).mT @ indicators + precision * torch.eye(F, dtype=torch.float64)
+    heard = cell.numbers.shape[1] - len(silent)
+    if heard * FEWEST_A_NUMBER <= len(places):
+        numbers = cell.numbers.clone()
+        numbers[:, list(silent)] = 0
+        known = torch.cat([known, numbers], 1)
+        precision += heard
+    F = known.shape[1]
+    steepest = 0.5 * (known * weight[:, None]).mT @ known + precision * torch.eye(F, dtype=torch.float64)
     lower = torch.linalg.cholesky(steepest)  # the second derivative is nowhere larger (Böhning 1992)
     # Coordinates in which it is 1 at most: coefficients are `back` times these.
     back = torch.linalg.solve_triangular(lower, torch.eye(F, dtype=torch.float64), upper=False).mT
-    turned, prior = indicators @ back, precision * back.mT @ back
+    turned, prior = known @ back, precision * back.mT @ back
     offset = probs.clamp(min=RARE).log()
     held = torch.nn.functional.one_hot(value, W).to(torch.float64)
 
@@ -113,3 +139,34 @@ def _coefficients(cell: Cell, value: Tensor, weight: Tensor) -> Tensor:
     found = minimize(loss, np.zeros(F * W), jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
     beta: Tensor = back @ torch.from_numpy(found.x).view(F, W)
     return beta.to(torch.float32)
+
+
+def _shifts(cell: Cell, value: Tensor, weight: Tensor, columns: Sequence[slice]) -> Tensor:
+    """[F, 1] by how much to move the law of a number for each level of the columns of levels (their places among those
+    of all), from rows that hold these values [n] and weigh so much [n]; empty where no column says more of it.
+
+    What the law leaves of the values is a sum of effects of the levels, which are drawn from a normal distribution for
+    each column, and a rest. The variances of these distributions are found by moments, column by column: what the means
+    of levels vary beyond what chance makes of them, twice, since the rows are a resample of rows.
+    """
+    left = value - cast(ColumnLaw, cell.law).centre()
+    total = weight.sum()
+    left = left - (weight * left).sum() / total
+    rest = (weight * left.square()).sum() / total
+    x = torch.zeros(len(left), cell.levels, dtype=torch.float64).scatter_(1, cell.places, 1.0)
+    count, sums = weight @ x, (weight * left) @ x
+    ridge = torch.full((cell.levels,), torch.inf, dtype=torch.float64)
+    for place in columns:
+        own, some = count[place], count[place] > 0
+        apart = (sums[place][some].square() / own[some]).sum() - 2 * (int(some.sum()) - 1) * rest
+        room = total - own.square().sum() / total
+        if apart > 0 and room > 0:
+            ridge[place] = rest / (apart / room)
+    kept = ridge.isfinite()
+    if not bool(kept.any()):
+        return NO_PAIRS
+    known = x[:, kept]
+    system = (known * weight[:, None]).mT @ known + ridge[kept].diag()
+    shifts = torch.zeros(cell.levels, 1, dtype=torch.float64)
+    shifts[kept, 0] = torch.linalg.solve(system, known.mT @ (weight * left))
+    return shifts.to(torch.float32)

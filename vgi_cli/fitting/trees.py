@@ -350,7 +350,8 @@ def _trees(
 def _scores(cell: Cell, tree: Tree | None, rows: Tensor, value: Tensor, u: Tensor) -> Scores:
     """Of the cells of some rows (their numbers, and what they hold), by the law and by the tree."""
     if cell.probs is None:
-        return Scores(rows, value, cell.revised(None, u), cell.revised(tree, u))
+        alone = None if tree is None else tree.without_splits()
+        return Scores(rows, value, cell.revised(alone, u), cell.revised(tree, u))
     law, corrected = (cell.probabilities(one) for one in (None if tree is None else tree.without_splits(), tree))
     place = value.long()[:, None]
     return Scores(rows, value, law.gather(1, place)[:, 0], corrected.gather(1, place)[:, 0])
@@ -372,6 +373,8 @@ def _tree(
     if cell.law is not None:
         v = cell.law.cdf(value)[observed].numpy()
         targets = np.stack([2 * v - 1, math.sqrt(5 / 3) * (1.5 * (2 * v - 1) ** 2 - 0.5)], 1)
+        if len(pairs):
+            v = cell.moved(pairs).cdf(value)[observed].numpy()
         counts = np.eye(BINS)[np.minimum((v * BINS).astype(int), BINS - 1)]
     else:
         probs = cell.paired(pairs)[observed].numpy()

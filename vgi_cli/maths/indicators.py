@@ -33,6 +33,7 @@ class Indicators(nn.Module):
         level = [float(place) if n else -1.0 for n in levels for place in range(max(n, 1))]
         self.F = len(of)
         self._levelled = [i for i, n in enumerate(levels) if n]
+        self._continuous = [i for i, n in enumerate(levels) if not n]
         ends = list(accumulate((n for n in levels if n), initial=0))
         self._place = {i: slice(a, b) for i, a, b in zip(self._levelled, ends, ends[1:], strict=False)}
         self._starts, self.levels = torch.tensor(ends[:-1], dtype=torch.int64), ends[-1]
@@ -51,6 +52,10 @@ class Indicators(nn.Module):
         """[.., n] int64: of each of the n discrete dimensions where the level of rows x [.., D] stands among those of
         all of them, one dimension after the other."""
         return x[..., self._levelled].long() + self._starts.to(x.device)
+
+    def numbers(self, x: Tensor) -> Tensor:
+        """[.., n] the n continuous dimensions of rows x [.., D]."""
+        return x[..., self._continuous]
 
     def place(self, j: int) -> slice:
         """Where the levels of a discrete dimension stand among those of all of them."""

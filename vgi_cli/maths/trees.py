@@ -22,7 +22,8 @@ class Tree(NamedTuple):
     children   [T, 2] int64: the nodes to the left and to the right
     table      [H, W] float32: what each leaf keeps, leaves in the order of their nodes
     pairs      [F, W] float32: of a column of W levels the logarithms of factors by the levels of the other columns of
-               levels (F: levels of all columns, its own are 0); empty where there are none
+               levels, and by the numbers (F: levels of all columns, its own are 0; then all numbers); of a number
+               [F, 1] by how much its law is moved for each of these levels; empty where there are none
     """
 
     feature: Tensor
@@ -33,11 +34,11 @@ class Tree(NamedTuple):
 
     @property
     def splits(self) -> bool:
-        """Whether it says more than what pairs of levels do."""
+        """Whether it says more than what pairs of columns do."""
         return len(self.feature) > 1 or bool((self.table != 1).any())
 
     def without_splits(self) -> Tree | None:
-        """What it says of pairs of levels alone; None: nothing."""
+        """What it says of pairs of columns alone; None: nothing."""
         if not len(self.pairs):
             return None
         one = torch.ones(1, self.table.shape[1])
@@ -68,7 +69,7 @@ def packed(trees: Sequence[Tree | None]) -> dict[str, Tensor]:
         "feature": _joined([tree.feature for tree in present], torch.int64),
         "threshold": _joined([tree.threshold for tree in present], torch.float64),
         "children": _joined([tree.children for tree in present], torch.int64, 2),
-        "table": _joined([pad(t.table, (0, width - t.table.shape[1])) for t in present], torch.float32, width),
+        "table": _joined([pad(t.table, (0, width - t.table.shape[1]), value=1) for t in present], torch.float32, width),
         "paired": torch.tensor([len(tree.pairs) for tree in present], dtype=torch.int64),
         "pairs": _joined([pad(t.pairs, (0, width - t.pairs.shape[1])) for t in present], torch.float32, width),
     }

@@ -40,6 +40,8 @@ BINS = 10
 """Intervals of the distribution function of a number."""
 TOGETHER = 4096
 """Rows are looked at so many at a time, of as many draws from the same refit as that are."""
+FAR = 3.0
+"""Standard deviations beyond which a number says no more of a level (`Tree.pairs`)."""
 EVEN = 32
 """Rows are revised in multiples of so many: the rounding of a row cannot depend on which other rows have holes."""
 RARE = 1e-6
@@ -53,7 +55,8 @@ class Cell:
               logarithms of the law's probabilities but the last
     law       of a number, else None
     probs     [R, levels], of a level, else None
-    places    [R, n], of a level: where the levels of all columns of levels stand among those of all
+    places    [R, n] where the levels of all columns of levels stand among those of all
+    numbers   [R, n] the columns of numbers, not beyond FAR
     own       where its own levels stand there
     levels    how many these are
     """
@@ -61,11 +64,11 @@ class Cell:
     def __init__(self, laws: CellLaws, indicators: Indicators, x: Tensor, j: int) -> None:
         self.law: ColumnLaw | None = None
         self.probs: Tensor | None = None
-        self.places: Tensor | None = None
+        self.places, self.numbers = indicators.places(x), indicators.numbers(x).clamp(-FAR, FAR)
         self.own, self.levels = slice(0), indicators.levels
         if laws.levels(j):
             self.probs = laws.probabilities(x, j)
-            self.places, self.own = indicators.places(x), indicators.place(j)
+            self.own = indicators.place(j)
             own = (self.probs[:, :-1] + RARE).log()
         else:
             self.law = laws.number(x, j)
@@ -80,26 +83,40 @@ class Cell:
         some.features = self.features[rows]
         some.law = None if self.law is None else ColumnLaw(*(part[rows] for part in self.law))
         some.probs = None if self.probs is None else self.probs[rows]
-        some.places = None if self.places is None else self.places[rows]
+        some.places, some.numbers = self.places[rows], self.numbers[rows]
         return some
 
     def revised(self, tree: Tree | None, u: Tensor) -> Tensor:
         """[R] draws of the column, as the tree corrects its law (None: it does not), at u [R] in (0, 1)."""
         if self.probs is not None:
             return inverted(self.probabilities(tree), u).to(u.dtype)
-        kept = None if tree is None else tree.table[tree.leaves(self.features)].to(torch.float64)
-        return cast(ColumnLaw, self.law).quantile(u if kept is None else _unbent(kept[:, :BINS], u))
+        if tree is None:
+            return cast(ColumnLaw, self.law).quantile(u)
+        kept = tree.table[tree.leaves(self.features)].to(torch.float64)
+        return self.moved(tree.pairs).quantile(_unbent(kept[:, :BINS], u))
+
+    def moved(self, pairs: Tensor) -> ColumnLaw:
+        """The law of a number, moved for the levels of its row (`Tree.pairs`)."""
+        law = cast(ColumnLaw, self.law)
+        return law._replace(mean=law.mean + self._by_levels(pairs, 1)) if len(pairs) else law
 
     def paired(self, pairs: Tensor) -> Tensor:
-        """[R, levels] of a column of levels, as they are corrected for the levels of the others (`Tree.pairs`)."""
+        """[R, levels] of a column of levels, as they are corrected for the other cells of the row (`Tree.pairs`)."""
         probs = cast(Tensor, self.probs)
         if not len(pairs):
             return probs
-        score = torch.zeros_like(probs)
-        for place in cast(Tensor, self.places).unbind(1):  # one after the other: no row depends on other rows
-            score += pairs[place, : probs.shape[1]]
+        score = self._by_levels(pairs, probs.shape[1])
+        for number, slope in zip(self.numbers.unbind(1), pairs[self.levels :, : probs.shape[1]], strict=False):
+            score += number[:, None] * slope
         probs = probs * (score - score.amax(1, keepdim=True)).exp()
         return probs / probs.sum(1, keepdim=True)
+
+    def _by_levels(self, pairs: Tensor, width: int) -> Tensor:
+        """[R, width] sums over the levels of a row, one after the other: no row depends on other rows."""
+        total = torch.zeros(len(self.places), width, dtype=torch.float64)
+        for place in self.places.unbind(1):
+            total += pairs[place, :width]
+        return total
 
     def probabilities(self, tree: Tree | None) -> Tensor:
         """[R, levels] of a column of levels, as the tree corrects them."""
