@@ -44,8 +44,9 @@ def cell(x: Tensor, j: int) -> Cell:
 
 
 def test_coefficients_are_those_of_a_logistic_regression() -> None:
-    """Where the law says nothing, another library finds the same with the same prior."""
-    from sklearn.linear_model import LogisticRegression
+    """Where the law says nothing, another library finds the same with the same prior: normal for each level, and for
+    what levels do not say of the number in its standard deviations."""
+    from sklearn.linear_model import LogisticRegression, Ridge
 
     x = rows(400)
     assert x[:, 0].abs().max() <= FAR
@@ -54,10 +55,38 @@ def test_coefficients_are_those_of_a_logistic_regression() -> None:
     one.probs = torch.full((400, 3), 1 / 3, dtype=torch.float64)
     found = _coefficients(one, x[:, 1].long(), weight)
     assert found.shape == (10, 3) and not found[:3].any()  # its own levels say nothing of it
-    shown = np.concatenate([np.eye(2)[x[:, 2].long()], np.eye(4)[x[:, 3].long()], x[:, :1]], 1)
+    levels, number, w = (
+        np.concatenate([np.eye(2)[x[:, 2].long()], np.eye(4)[x[:, 3].long()]], 1),
+        x[:, 0].numpy(),
+        weight,
+    )
+    left = number - Ridge(1.0, fit_intercept=False).fit(levels, number, w.numpy()).predict(levels)
+    shown = np.column_stack([levels, left / np.sqrt(np.cov(left, aweights=w.numpy(), ddof=0) + pairs.NARROW)])
     other = LogisticRegression(C=1 / 3, fit_intercept=False, tol=1e-10, max_iter=5000)
-    other.fit(shown, x[:, 1].long().numpy(), sample_weight=weight.numpy())
-    np.testing.assert_allclose(found[3:], other.coef_.T, atol=2e-4)
+    other.fit(shown, x[:, 1].long().numpy(), sample_weight=w.numpy())
+    score = found[3:9].numpy() @ np.ones(3)  # a number for all levels alike says nothing
+    np.testing.assert_allclose(score, 0, atol=1e-5)
+    mine = levels @ found[3:9].numpy() + number[:, None] @ found[9:].numpy()
+    np.testing.assert_allclose(mine, other.decision_function(shown), atol=1e-3)
+
+
+def test_numbers_that_nearly_say_the_same_are_heard_apart() -> None:
+    """What decides upon the level is their small difference, less what another column of levels makes of that."""
+    rng = np.random.default_rng(8)
+    n = 2000
+    a, c, first = rng.integers(0, 2, n), rng.integers(0, 4, n), rng.normal(size=n)
+    second = first + 0.1 * a + 0.2 * c + 0.1 * rng.normal(size=n)
+    x = torch.from_numpy(np.stack([first, second, a, c], 1))
+    layout = Layout.of(("x", "y", "a", "c"), levels=(0, 0, 2, 4))
+    model = GaussianMixture.build(MixtureConfig(components=1, levels="independent"), layout).double()
+    model.initialise(x, torch.Generator().manual_seed(0))
+    one = Cell(model.eval().requires_grad_(False).cell_laws(), Indicators((0, 0, 2, 4)), x, 2)
+    one.probs = torch.full((n, 2), 0.5, dtype=torch.float64)
+    found = _coefficients(one, x[:, 2].long(), torch.ones(n, dtype=torch.float64)).double()
+    odds = found[:, 1] - found[:, 0]
+    truth = 0.1 / 0.1**2  # the difference of the means by the variance
+    assert odds[7] == pytest.approx(truth, rel=0.15) and odds[6] == pytest.approx(-truth, rel=0.15)
+    assert odds[2:6] - odds[2] == pytest.approx(-truth * 0.2 * np.arange(4), rel=0.2, abs=1e-9)
 
 
 def test_a_law_that_is_right_is_hardly_corrected() -> None:
@@ -115,7 +144,7 @@ def test_which_columns_have_some() -> None:
     table = table_of(300)
     counts, stream = torch.ones(300, dtype=torch.float64), torch.Generator
     found = pairs_of(independent(rows(300)), table, counts, None, stream().manual_seed(5))
-    assert [one.shape for one in found] [1:] == [(10, 3), (10, 2), (10, 4)]
+    assert [one.shape for one in found][1:] == [(10, 3), (10, 2), (10, 4)]
     again = pairs_of(independent(rows(300)), table, counts, None, stream().manual_seed(5))
     assert all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
     few = table._replace(missing=table.missing.index_put((torch.arange(290), torch.tensor(2)), torch.tensor(True)))
@@ -151,19 +180,34 @@ def test_a_number_is_moved_for_levels_that_say_more_of_it() -> None:
     assert one.law is not None and torch.equal(law.sd, one.law.sd)
 
 
-def test_effects_are_pulled_to_none_by_as_much_as_they_may_be_chance() -> None:
+def test_effects_are_pulled_to_none_by_as_much_as_they_may_be_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     """A single column: the closed form of a random effect, of levels with as many rows each."""
     g = torch.Generator().manual_seed(7)
     x = torch.zeros(400, 4, dtype=torch.float64)
     x[:, 3] = torch.arange(400) % 4
     x[:, 0] = torch.randn(400, generator=g, dtype=torch.float64) + 0.5 * (x[:, 3] == 1)
     one, weight = cell(x, 0), torch.ones(400, dtype=torch.float64)
-    found = _shifts(one, x[:, 0], weight, [slice(5, 9)])[5:, 0]
+    monkeypatch.setattr(pairs, "PASSES", 100)
+    found = _shifts(one, x[:, 0], weight, [slice(5, 9)])[5:, 0].double()
     left = x[:, 0] - x[:, 0].mean()
     mean = torch.stack([left[x[:, 3] == level].mean() for level in range(4)])
-    rest = left.square().mean()
+    pull = (found @ mean) / (mean @ mean)
+    torch.testing.assert_close(found, mean * pull, atol=1e-6, rtol=1e-5)
+    rest = (left - found[x[:, 3].long()]).square().sum() / (400 - 2 * 4 * pull)
     variance = (100 * mean.square().sum() - 2 * 3 * rest) / (400 - 100)
-    torch.testing.assert_close(found.double(), mean * 100 / (100 + rest / variance), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(pull, 100 / (100 + rest / variance), atol=1e-6, rtol=1e-6)
+
+
+def test_an_effect_is_seen_beside_larger_ones_of_other_columns() -> None:
+    rng = np.random.default_rng(3)
+    a, b, c = rng.integers(0, 3, 300), rng.integers(0, 2, 300), rng.integers(0, 4, 300)
+    x = np.stack([0.25 * a + 1.5 * c + 0.5 * rng.normal(size=300), a, b, c], 1)
+    rows = torch.from_numpy(x)
+    one, weight = cell(rows, 0), torch.ones(300, dtype=torch.float64)
+    columns = [slice(0, 3), slice(3, 5), slice(5, 9)]
+    found = _shifts(one, rows[:, 0], weight, columns)[:, 0]
+    assert found[2] - found[0] == pytest.approx(0.5, abs=0.15)
+    assert not found[3:5].any()
 
 
 def test_each_refit_of_many_rows_takes_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,10 @@ STEPS = 100
 """Most steps by which coefficients are found; a third of them is usual."""
 FEWEST_A_NUMBER = 20
 """Of fewer observed cells of a column of levels for each number these do not correct its law."""
+NARROW = 1e-3
+"""The variance that combinations of numbers count as having at least, in encoded units."""
+PASSES = 3
+"""How often the variances of effects of levels on a number are found, each time less the effects of the others."""
 FEWEST_CELLS, FEWEST_ROWS, MOST_ROWS = 14, 500, 10_000
 """Of a column with fewer observed cells nothing is learnt, nor where the work leaves fewer rows than FEWEST_ROWS of a
 table that has more; of at most MOST_ROWS. Where these are not those of which trees are learnt, each refit takes others,
@@ -105,7 +109,7 @@ def rows_for(table: TensorTable) -> int:
 def _coefficients(cell: Cell, value: Tensor, weight: Tensor, silent: Sequence[int] = ()) -> Tensor:
     """[F, W] the logarithms of factors by which to correct the law of a column of W levels, from rows that hold these
     values [n] (int64) and weigh so much [n]; `silent`: places among the numbers that say nothing of it. Numbers are
-    heard where there are FEWEST_A_NUMBER rows for each."""
+    heard where there are FEWEST_A_NUMBER rows for each. Empty where there is nothing to hear."""
     from scipy.optimize import minimize  # here: a third of a second that no other fit spends
 
     probs, places = cast(Tensor, cell.probs), cell.places
@@ -113,18 +117,23 @@ def _coefficients(cell: Cell, value: Tensor, weight: Tensor, silent: Sequence[in
     known = torch.zeros(len(places), cell.levels, dtype=torch.float64).scatter_(1, places, 1.0)
     known[:, cell.own] = 0
     precision = places.shape[1] - 1.0  # so that the other columns together have a standard deviation of 1
+    prior, told = torch.eye(cell.levels, dtype=torch.float64), None
     heard = cell.numbers.shape[1] - len(silent)
     if heard * FEWEST_A_NUMBER <= len(places):
+        precision += heard
         numbers = cell.numbers.clone()
         numbers[:, list(silent)] = 0
-        known = torch.cat([known, numbers], 1)
-        precision += heard
+        told, left, spread = _apart(known, numbers, weight)
+        prior, known = torch.block_diag(prior, spread), torch.cat([known, left], 1)
+    if not precision:
+        return NO_PAIRS
+    prior *= precision
     F = known.shape[1]
-    steepest = 0.5 * (known * weight[:, None]).mT @ known + precision * torch.eye(F, dtype=torch.float64)
+    steepest = 0.5 * (known * weight[:, None]).mT @ known + prior
     lower = torch.linalg.cholesky(steepest)  # the second derivative is nowhere larger (Böhning 1992)
     # Coordinates in which it is 1 at most: coefficients are `back` times these.
     back = torch.linalg.solve_triangular(lower, torch.eye(F, dtype=torch.float64), upper=False).mT
-    turned, prior = known @ back, precision * back.mT @ back
+    turned, prior = known @ back, back.mT @ prior @ back
     offset = probs.clamp(min=RARE).log()
     held = torch.nn.functional.one_hot(value, W).to(torch.float64)
 
@@ -138,7 +147,25 @@ def _coefficients(cell: Cell, value: Tensor, weight: Tensor, silent: Sequence[in
 
     found = minimize(loss, np.zeros(F * W), jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
     beta: Tensor = back @ torch.from_numpy(found.x).view(F, W)
+    if told is not None:
+        beta[: cell.levels] -= told @ beta[cell.levels :]
     return beta.to(torch.float32)
+
+
+def _apart(levels: Tensor, numbers: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What numbers [R, n] say that levels (indicators [R, F]) do not, in rows that weigh so much [R]: what is to be
+    taken from each number for each level [F, n], what that leaves [R, n], and its covariances [n, n].
+
+    Coefficients of what is left that are drawn by the inverse of these covariances are as probable whichever
+    combinations of the numbers one looks at: as differences between the means of levels would be, in standard
+    deviations within them. Combinations that hardly vary count as varying by NARROW.
+    """
+    weighted = levels * weight[:, None]
+    told = torch.linalg.solve(weighted.mT @ levels + torch.eye(levels.shape[1]), weighted.mT @ numbers)
+    left = numbers - levels @ told
+    share = weight / weight.sum()
+    varied = left - share @ left
+    return told, left, (varied * share[:, None]).mT @ varied + NARROW * torch.eye(numbers.shape[1])
 
 
 def _shifts(cell: Cell, value: Tensor, weight: Tensor, columns: Sequence[slice]) -> Tensor:
@@ -146,27 +173,36 @@ def _shifts(cell: Cell, value: Tensor, weight: Tensor, columns: Sequence[slice])
     of all), from rows that hold these values [n] and weigh so much [n]; empty where no column says more of it.
 
     What the law leaves of the values is a sum of effects of the levels, which are drawn from a normal distribution for
-    each column, and a rest. The variances of these distributions are found by moments, column by column: what the means
-    of levels vary beyond what chance makes of them, twice, since the rows are a resample of rows.
+    each column, and a rest. The variances of these distributions are found by moments, column by column, less what the
+    effects of the others are then found to be, PASSES times: what the means of levels vary beyond what chance makes of
+    them, twice, since the rows are a resample of rows.
     """
     left = value - cast(ColumnLaw, cell.law).centre()
     total = weight.sum()
     left = left - (weight * left).sum() / total
-    rest = (weight * left.square()).sum() / total
     x = torch.zeros(len(left), cell.levels, dtype=torch.float64).scatter_(1, cell.places, 1.0)
-    count, sums = weight @ x, (weight * left) @ x
-    ridge = torch.full((cell.levels,), torch.inf, dtype=torch.float64)
-    for place in columns:
-        own, some = count[place], count[place] > 0
-        apart = (sums[place][some].square() / own[some]).sum() - 2 * (int(some.sum()) - 1) * rest
-        room = total - own.square().sum() / total
-        if apart > 0 and room > 0:
-            ridge[place] = rest / (apart / room)
-    kept = ridge.isfinite()
-    if not bool(kept.any()):
-        return NO_PAIRS
-    known = x[:, kept]
-    system = (known * weight[:, None]).mT @ known + ridge[kept].diag()
-    shifts = torch.zeros(cell.levels, 1, dtype=torch.float64)
-    shifts[kept, 0] = torch.linalg.solve(system, known.mT @ (weight * left))
-    return shifts.to(torch.float32)
+    products, sums = (x * weight[:, None]).mT @ x, (weight * left) @ x
+    effects, taken = torch.zeros(cell.levels, dtype=torch.float64), 0.0
+    for _ in range(PASSES):
+        rest = (weight * (left - x @ effects).square()).sum() / (total - taken)
+        ridge = torch.full((cell.levels,), torch.inf, dtype=torch.float64)
+        for place in columns:
+            own, some = products[place, place].diag(), products[place, place].diag() > 0
+            others = effects.clone()
+            others[place] = 0
+            means = (sums[place] - products[place] @ others)[some] / own[some]
+            means = means - (own[some] * means).sum() / total
+            apart = (own[some] * means.square()).sum() - 2 * (int(some.sum()) - 1) * rest
+            room = total - own.square().sum() / total
+            if apart > 0 and room > 0:
+                ridge[place] = rest / (apart / room)
+        kept = ridge.isfinite()
+        effects = torch.zeros_like(effects)
+        if not bool(kept.any()):
+            return NO_PAIRS
+        system = products[kept][:, kept]
+        pulled = system + ridge[kept].diag()
+        effects[kept] = torch.linalg.solve(pulled, sums[kept])
+        # Degrees of freedom, twice, for the same reason.
+        taken = min(2 * float(torch.linalg.solve(pulled, system).trace()), float(total) / 2)
+    return effects[:, None].to(torch.float32)
