@@ -197,7 +197,7 @@ def _pairs(
     moved: bool,
     generator: torch.Generator,
 ) -> list[Tensor]:
-    """What pairs of levels say (fitting/pairs.py), by the `part` of a table of which trees are learnt, or by rows of
+    """What pairs of columns say (fitting/pairs.py), by the `part` of a table of which trees are learnt, or by rows of
     their own where they take more of them, or fewer; `moved`: rounded cells are placed by the model."""
     rows = rows_for_pairs(table)
     if rows and rows != part.N:
@@ -256,7 +256,7 @@ class _Grown(NamedTuple):
 
 
 def chosen(grown: Sequence[_Grown], columns: Sequence[bool]) -> list[list[Tree | None]]:
-    """The trees of some columns; of the others what is said of pairs of levels, or None."""
+    """The trees of some columns; of the others what is said of pairs of columns, or None."""
 
     def kept(tree: Tree | None, use: bool) -> Tree | None:
         return tree if use or tree is None else tree.without_splits()

@@ -9,8 +9,8 @@ stays where the rows do not say otherwise.
 
 A number's correction is the density of the distribution function on BINS equal intervals, a level's is a factor of its
 probability. Trees are learnt with the fit, one set for each bootstrap refit (fitting/trees.py). Before them the law of
-a level is corrected for the levels of the other columns, each by itself, whether or not that is seen to predict better
-(fitting/pairs.py).
+a level is corrected for the other columns, each by itself, and that of a number for those of levels, whether or not
+that is seen to predict better (fitting/pairs.py).
 """
 
 from __future__ import annotations

@@ -523,7 +523,7 @@ def _chains(sampler: str, diagnostics: Mapping[str, object], chains: Traced | No
         return Chains("exact", "Exact draws: nothing to mix.")
     if sampler == "trees":
         text = (
-            "Each fill is an exact draw of the mixture that trees, and what pairs of levels say, then revise, cell by "
+            "Each fill is an exact draw of the mixture that trees, and what pairs of columns say, then revise, cell by "
             f"cell, in {ROUNDS} rounds: "
             "draws are independent of each other, no chain has to mix. Such rounds are no exact draw of the revised "
             "laws; hidden cells tell what they are worth."
