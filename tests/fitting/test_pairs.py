@@ -210,15 +210,17 @@ def test_an_effect_is_seen_beside_larger_ones_of_other_columns() -> None:
     assert not found[3:5].any()
 
 
-def test_each_refit_of_many_rows_takes_others(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("count", [100, 600])
+def test_each_refit_of_many_rows_takes_others(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(pairs, "MOST_ROWS", 600)
     table, model = table_of(1500), independent(rows(1500))
-    part, alike = table.rows(torch.arange(100)), torch.ones(100)
+    table = table._replace(x=rows(1500), missing=torch.zeros_like(table.missing))
+    part, alike = table.rows(torch.arange(count)), torch.ones(count)
     one, other = (
         trees._pairs(model, table, part, alike, None, False, torch.Generator().manual_seed(seed)) for seed in (1, 2)
     )
     assert not torch.equal(one[1], other[1])
-    torch.testing.assert_close(one[1], other[1], atol=1.0, rtol=0)  # of 600 rows, not of the 100
+    torch.testing.assert_close(one[1], other[1], atol=1.0, rtol=0)  # of 600 rows, not of 100
 
 
 def test_the_work_is_bounded() -> None:

@@ -41,8 +41,7 @@ PASSES = 3
 """How often the variances of effects of levels on a number are found, each time less the effects of the others."""
 FEWEST_CELLS, FEWEST_ROWS, MOST_ROWS = 14, 500, 10_000
 """Of a column with fewer observed cells nothing is learnt, nor where the work leaves fewer rows than FEWEST_ROWS of a
-table that has more; of at most MOST_ROWS. Where these are not those of which trees are learnt, each refit takes others,
-and a resample of them."""
+table that has more; of at most MOST_ROWS. Each refit of a table with more takes others, and a resample of them."""
 WORK = 3e9
 """Multiplications that the coefficients of a refit may take: some two seconds. Counted, never timed."""
 

@@ -198,9 +198,10 @@ def _pairs(
     generator: torch.Generator,
 ) -> list[Tensor]:
     """What pairs of columns say (fitting/pairs.py), by the `part` of a table of which trees are learnt, or by rows of
-    their own where they take more of them, or fewer; `moved`: rounded cells are placed by the model."""
+    their own, others for each refit, where that is not the whole table or takes more work than they have: the pooled
+    tables then tell of more rows than one refit has seen; `moved`: rounded cells are placed by the model."""
     rows = rows_for_pairs(table)
-    if rows and rows != part.N:
+    if rows and not rows == part.N == table.N:
         some = torch.randperm(table.N, generator=generator)[:rows].sort().values
         own = table.relative_weight
         part, weights = table.rows(some), None if own is None else own[some]
