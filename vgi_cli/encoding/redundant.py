@@ -142,16 +142,24 @@ def every_kept(schema: Schema, moved: Collection[str] | None = None, *, ties: bo
         *(relation_words(one, schema) for one in schema.relations if counts(one.names)),
         *(one.words() for one in schema.lookups if counts((one.name,))),
         *(one.words_of_ties() if ties else one.words() for one in schema.orders if counts((one.low, one.high))),
-        *(_skip_words(one, schema) for one in schema.skips if counts((one.name,))),
+        *(_skip_words(same, schema) for same in _alike_skips(schema.skips) if counts((same[0].name,))),
         *(_threshold_words(one, schema) for one in schema.thresholds if counts((one.name,))),
         *(_zeros_words(one, schema) for one in schema.structural_zeros if counts(one.names)),
     ]
 
 
-def _skip_words(skip: Skip, schema: Schema) -> str:
+def _alike_skips(skips: Iterable[Skip]) -> list[list[Skip]]:
+    """Skips, those together that say the same of several levels of a column."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Skip]] = {}
+    for one in skips:
+        groups.setdefault((one.name, one.others), []).append(one)
+    return list(groups.values())
+
+
+def _skip_words(same: Sequence[Skip], schema: Schema) -> str:
     """`'smoke' is not 'no' where 'cigarettes' is observed`."""
-    column = schema.encoded[schema.modelled.index(skip.name)]
-    return skip.words(column.spell(np.array([float(skip.level)]), None)[0])
+    column = schema.encoded[schema.modelled.index(same[0].name)]
+    return same[0].words(*column.spell(np.array([float(one.level) for one in same]), None))
 
 
 def _threshold_words(one: Threshold, schema: Schema) -> str:
@@ -177,7 +185,7 @@ def rule_words(rule: Rule, schema: Schema) -> str:
         case Order():
             return rule.words()
         case Skip():
-            return _skip_words(rule, schema)
+            return _skip_words([rule], schema)
         case Threshold():
             return _threshold_words(rule, schema)
         case StructuralZeros():
