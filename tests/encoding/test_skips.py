@@ -375,6 +375,16 @@ class TestSeveralLevels:
         apart = keep_relations(draws, np.zeros(missing.shape), missing, schema, uniform=lambda _: rng.random((3, N)))
         assert apart.count() == 0 and (draws[:, asked, 1] == 0).all()
 
+    def test_rows_of_a_new_table_that_contradict_are_counted_together(self) -> None:
+        schema, other = schema_of(self.table()), self.table(1)
+        other.loc[other.index[:4], "work"] = ["none", "retired", "student", "employed"]
+        other.loc[other.index[:4], "income"] = 900.0
+        (note,) = [note for note in check(from_frame(other), schema) if "depart" in note]
+        assert note.startswith(
+            "'work' is none of 'none', 'retired', 'student' where 'income' is observed in every row of"
+        )
+        assert "3 rows of the table depart from it" in note
+
     def test_two_levels(self) -> None:
         frame = self.table()
         frame["work"] = frame.work.replace("retired", "none")

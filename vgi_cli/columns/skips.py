@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, final
 
 import numpy as np
@@ -108,6 +109,14 @@ class Unasked:
     def __post_init__(self) -> None:
         if not self.others or not self.blank:
             raise ValueError("the skipped columns do not fit together")
+
+
+def alike_skips(skips: Iterable[Skip]) -> list[list[Skip]]:
+    """Skips, those together that say the same of several levels of a column."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Skip]] = {}
+    for one in skips:
+        groups.setdefault((one.name, one.others), []).append(one)
+    return list(groups.values())
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -21,7 +21,7 @@ from vgi_cli.columns.orders import Order
 from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold
+from vgi_cli.columns.skips import Skip, Threshold, alike_skips
 from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.columns.wording import SHOWN, capped, named, some_of, typed
 from vgi_cli.encoding.apart import Rule
@@ -142,18 +142,10 @@ def every_kept(schema: Schema, moved: Collection[str] | None = None, *, ties: bo
         *(relation_words(one, schema) for one in schema.relations if counts(one.names)),
         *(one.words() for one in schema.lookups if counts((one.name,))),
         *(one.words_of_ties() if ties else one.words() for one in schema.orders if counts((one.low, one.high))),
-        *(_skip_words(same, schema) for same in _alike_skips(schema.skips) if counts((same[0].name,))),
+        *(_skip_words(same, schema) for same in alike_skips(schema.skips) if counts((same[0].name,))),
         *(_threshold_words(one, schema) for one in schema.thresholds if counts((one.name,))),
         *(_zeros_words(one, schema) for one in schema.structural_zeros if counts(one.names)),
     ]
-
-
-def _alike_skips(skips: Iterable[Skip]) -> list[list[Skip]]:
-    """Skips, those together that say the same of several levels of a column."""
-    groups: dict[tuple[str, tuple[str, ...]], list[Skip]] = {}
-    for one in skips:
-        groups.setdefault((one.name, one.others), []).append(one)
-    return list(groups.values())
 
 
 def _skip_words(same: Sequence[Skip], schema: Schema) -> str:

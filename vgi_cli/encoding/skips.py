@@ -17,7 +17,7 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold, Unasked
+from vgi_cli.columns.skips import Skip, Threshold, Unasked, alike_skips
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.base import Table
@@ -226,11 +226,15 @@ def _counts(codes: Floats, levels: int) -> Ints:
 
 
 def contradictions(table: Table, schema: Schema) -> list[int]:
-    """Of each skip of a schema, then of each threshold, in how many rows of a table both the level (the number) and a
-    cell that it goes without are."""
+    """Of the skips of a schema, those together that say the same of several levels of a column, then of each threshold,
+    in how many rows of a table both such a level (number) and a cell that it goes without are."""
     columns = {column.name: column for column in schema.encoded}
-    against = (one.excludes(codes_of(table, columns[one.name])) & _asked(table, one.others) for one in schema.rules)
-    return [int(rows.sum()) for rows in against]
+
+    def against(rules: Sequence[Skip | Threshold]) -> int:
+        one = rules[0]
+        return int((_closed(rules, codes_of(table, columns[one.name])) & _asked(table, one.others)).sum())
+
+    return [*(against(same) for same in alike_skips(schema.skips)), *(against([one]) for one in schema.thresholds)]
 
 
 def keep_thresholds(
