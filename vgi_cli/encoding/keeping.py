@@ -30,7 +30,7 @@ from vgi_cli.encoding.computing import (
 )
 from vgi_cli.encoding.dates import Parted, Wanted, room_of
 from vgi_cli.encoding.orders import keep_orders, out_of_order
-from vgi_cli.encoding.other_keys import orders_of_keys, take_other_keys
+from vgi_cli.encoding.other_keys import settled_orders, take_others
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
@@ -95,11 +95,11 @@ def keep_relations(
         if number is not None and number.significant is not None:  # rounded before others are computed from them
             draws[:, missing[:, j], j] = number.written(draws[:, missing[:, j], j])
     rows, keep = DrawnRows(draws, observed, missing, uniform, ties), functools.partial(_in_line, schema=schema)
-    keyed = orders_of_keys(schema)
-    model = draws.copy() if keyed else draws
+    settled = settled_orders(schema)
+    model = draws.copy() if settled else draws
     found = keep(rows)
-    if keyed:
-        take_other_keys(rows, model, schema, keyed, found, keep)
+    if settled:
+        take_others(rows, model, schema, settled, found, keep)
     if uniform is not None:
         redraw(rows, schema, found, keep)
         apart.update(unkept_skips(draws, missing, schema, blank))
