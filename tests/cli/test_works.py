@@ -606,6 +606,26 @@ def test_a_signal_in_the_bootstrap_refits_says_what_is_saved(
     assert RunFolder.open(Path("run")).manifest["bootstrap"] == 2
 
 
+def test_a_signal_while_trees_are_learnt_names_them(vgi: Vgi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).normal(size=(300, 3))
+    frame = pd.DataFrame(x, columns=["a", "b", "c"]).mask(np.random.default_rng(1).random(x.shape) < 0.2)
+    frame.to_csv("waves.csv", index=False)
+
+    def stopped(*arguments: object) -> object:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return {}
+
+    words = ("--model", "mixture", "--set", "model.components=1", "--set", "bootstrap=2", "--set", "trees=held-out")
+    with monkeypatch.context() as patched:
+        patched.setattr(training.trees, "learnt", stopped)
+        done = vgi("fit", "waves.csv", *words, "--out", "run")
+    assert done.code == 143
+    assert done.error == "stopped by SIGTERM while trees were learnt; the fit is saved in run"
+    assert done.hint == "continue with: vgi fit --resume --out run"
+    again = vgi("fit", "--resume", "--out", "run")
+    assert again.code == 0 and RunFolder.open(Path("run")).finished
+
+
 def test_a_signal_during_the_imports_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import sys, builtins, vgi_cli.cli.start as m; own = builtins.__import__\n"

@@ -74,7 +74,7 @@ def test_only_rows_out_of_order_are_changed(monkeypatch: pytest.MonkeyPatch) -> 
     true, missing = codes_in(frame, schema), holes(schema, frame, "plant capacity")
     draws, _ = drawn(schema, true, missing)
     with monkeypatch.context() as without:
-        without.setattr(keeping, "take_other_keys", lambda *_: None)
+        without.setattr(keeping, "take_others", lambda *_: None)
         before, apart = drawn(schema, true, missing)
     broken = out_of_order(before, schema)
     assert 30 < broken.sum() == apart
@@ -147,3 +147,34 @@ def test_without_keys_there_is_nothing_to_take() -> None:
     schema = schema_of(frame)
     assert [one.words() for one in schema.orders] == ["'output' ≤ 'capacity'"] and not orders_of_keys(schema)
     assert [one.words() for one in orders_of_keys(schema_of(plants()))] == ["'output' ≤ 'capacity'"]
+
+
+@pytest.mark.parametrize("hidden", ["price total", "qty total", "price qty total", "price", "paid total"])
+def test_a_product_moves_into_order_with_a_factor(hidden: str) -> None:
+    """What was paid of a total, which is a product, where draws know nothing of each other."""
+    rng = np.random.default_rng(4)
+    price, qty = rng.gamma(4, 10, 400).round(2) + 2, rng.integers(1, 9, 400)
+    frame = pd.DataFrame({"price": price, "qty": qty, "total": (price * qty).round(2)})
+    frame["paid"] = np.where(rng.random(400) < 0.4, frame.total, (frame.total * rng.beta(3, 1, 400)).round(2))
+    schema = schema_of(frame)
+    assert [one.words() for one in schema.orders] == ["'paid' ≤ 'total'"] and len(schema.relations) == 1
+    draws, apart = drawn(schema, codes_in(frame, schema), holes(schema, frame, hidden))
+    assert apart == 0 if "qty" not in hidden else apart < 0.04 * 100 * len(draws)  # where 8 are too few
+    wrong = draws[..., 3] > draws[..., 2] + 1e-9
+    wrong |= np.abs(draws[..., 0] * draws[..., 1] - draws[..., 2]) > 0.00501
+    assert wrong.sum() == apart
+
+
+@pytest.mark.parametrize("hidden", ["a total", "b total", "a b total", "a b", "total most"])
+def test_a_sum_moves_into_order_with_a_part(hidden: str) -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.gamma(3, 20, (2, 400)).round()
+    frame = pd.DataFrame({"a": a, "b": b, "total": a + b})
+    frame["least"] = np.floor(frame.total * rng.uniform(0.3, 0.99, 400))
+    frame["most"] = np.ceil(frame.total * rng.uniform(1.01, 1.4, 400))
+    schema = schema_of(frame)
+    assert {"'least' ≤ 'total'", "'total' ≤ 'most'"} <= {one.words() for one in schema.orders}
+    draws, apart = drawn(schema, codes_in(frame, schema), holes(schema, frame, hidden))
+    assert apart <= 0.02 * 100 * len(draws)  # a part that is observed may be more than most by itself
+    wrong = (draws[..., 3] > draws[..., 2]) | (draws[..., 2] > draws[..., 4])
+    assert (wrong | (draws[..., 0] + draws[..., 1] != draws[..., 2])).sum() == apart

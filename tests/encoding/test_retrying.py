@@ -133,3 +133,43 @@ class TestListPrices:
             assert ((filled.net - filled.price * filled.number).abs() < 1e-6).all()
             assert (filled.price == filled["item"].map(listed)).all()
             assert filled.number.between(1, 8).all()
+
+
+class TestLimits:
+    """A subtotal is a product, and a total what is left of it after a discount, which is never below 0."""
+
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"price": rng.gamma(4, 10, 400).round(2) + 2, "qty": rng.integers(1, 9, 400)})
+    frame["subtotal"] = (frame.price * frame.qty).round(2)
+    frame["discount"] = np.where(rng.random(400) < 0.5, 0.0, np.minimum(rng.gamma(2, 3, 400), frame.subtotal / 2))
+    frame["discount"] = frame.discount.round(2)
+    frame["total"] = (frame.subtotal - frame.discount).round(2)
+    schema = schema_of(frame)
+
+    @pytest.mark.parametrize(
+        "names", [("price", "subtotal", "discount"), ("qty", "subtotal", "discount"), ("price", "qty", "subtotal")]
+    )
+    def test_what_follows_from_a_draw_stays_within_limits(self, names: tuple[str, ...]) -> None:
+        """Another cell moves instead."""
+        assert len(self.schema.relations) == 2
+        for filled in kept(self.frame, hidden(self.frame, *names), self.schema):
+            holds = (filled.price * filled.qty - filled.subtotal).abs() < 0.006
+            holds &= (filled.subtotal - filled.discount - filled.total).abs() < 0.006
+            assert holds.mean() > 0.98 and (filled.discount >= 0).all() and (filled.qty >= 1).all()
+
+    def test_what_observed_cells_determine_may_lie_beyond_them(self) -> None:
+        true, holes = codes_in(self.frame, self.schema), np.zeros((400, 5), bool)
+        true[0, 4] = true[0, 2] + 3  # a total above its subtotal
+        holes[0, 3] = True
+        draws = np.where(holes, 0.0, true)[None]
+        assert keep_relations(draws, true, holes, self.schema).count() == 0 and abs(draws[0, 0, 3] + 3) < 1e-9
+
+    def test_what_has_no_other_value_may_too(self) -> None:
+        """A quantity of the price in which the total is more than at any quantity without a discount."""
+        true, holes = codes_in(self.frame, self.schema), np.zeros((400, 5), bool)
+        true[0] = 10.0, 8.0, 80.0, 0.0, 83.0
+        holes[0, 1:4] = True
+        draws = np.where(holes, true, true)[None]
+        draws[0, 0, 1:4] = 7.0, 66.0, 1.0
+        assert keep_relations(draws, true, holes, self.schema).count() == 0
+        assert draws[0, 0, 1:4].tolist() == [7.0, 70.0, -13.0]

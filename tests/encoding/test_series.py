@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from vgi_cli.columns.base import Encoding
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.series import series
 from vgi_cli.encoding.suspects import suspects
@@ -95,3 +96,18 @@ def test_groups_whose_rows_are_independent_are_none(seed: int) -> None:
     twice = pd.concat([log(0.8, seed), log(0.8, seed + 50)])
     assert lines_of(twice) == []  # two rows of each day and device
     assert lines_of(log(0.8, seed, groups=30, n=6)) == []  # too few rows of each
+
+
+@pytest.mark.parametrize("encoding", [Encoding(), Encoding(relations="ignore")])
+def test_what_the_name_of_a_series_tells_is_not_said_to_be_filled_by_itself(encoding: Encoding) -> None:
+    """A constant of each device is alike in neighbouring rows, and known from any of them."""
+    frame = log(0.8, 3)
+    heights = {f"dev-{k}": 0.9 + 0.037 * k for k in range(4)}
+    frame["calibration"] = frame.device.map(heights).mask(np.random.default_rng(0).random(len(frame)) < 0.15)
+    table = from_frame(frame)
+    schema = infer_schema(table, encoding=encoding)[0]
+    assert any("calibration" in one.names for one in schema.relations) == (encoding.relations != "ignore")
+    (line,) = series(table, schema)
+    assert "neighbours are alike in column 'y' (" in line
+    (line,) = lines_of(frame.assign(calibration=(frame.calibration + 0.001 * frame.y).round(4)))
+    assert "neighbours are alike in columns 'y', 'calibration' (" in line  # it drifts

@@ -337,3 +337,78 @@ def test_earlier_schemas_and_damaged_ones() -> None:
         damaged = {**raw, "unasked": [{**raw["unasked"][0], **spoiled}]}
         with pytest.raises(RunError, match=r"schema\.json"):
             Schema.from_json(json.dumps(damaged))
+
+
+class TestSeveralLevels:
+    """Incomes of those who are employed alone: a third of the rows, so that each other level has none, and most of the
+    rows without that level neither."""
+
+    def table(self, seed: int = 0) -> pd.DataFrame:
+        rng = np.random.default_rng(seed)
+        work = rng.choice(["employed", "none", "retired", "student"], N, p=[0.3, 0.2, 0.3, 0.2])
+        frame = pd.DataFrame({"age": rng.normal(50, 10, N).round(1), "work": work})
+        frame["income"] = np.where((work == "employed") & (rng.random(N) < 0.9), rng.gamma(5, 500, N).round(), np.nan)
+        frame.loc[rng.random(N) < 0.1, "work"] = None
+        return frame
+
+    def test_each_is_found_and_they_are_said_together(self) -> None:
+        schema, lines = infer_schema(from_frame(self.table()))
+        assert [(one.name, one.level, one.others) for one in schema.skips] == [
+            ("work", k, ("income",)) for k in (1, 2, 3)
+        ]
+        words = "'work' is none of 'none', 'retired', 'student' where 'income' is observed"
+        assert any(words in line for line in kept_words(schema, None))
+        (line,) = [line for line in lines if "has no cell" in line]
+        rows = int(self.table().work.isin(["none", "retired", "student"]).sum())
+        assert f"no cell in the {rows} rows where 'work' is 'none', 'retired' or 'student', and" in line
+        assert "(`vgi impute --leave-blank 'income:work!=employed'` leaves them blank)" in line
+
+    def test_fills_keep_to_all_of_them(self) -> None:
+        frame = self.table()
+        schema = schema_of(frame)
+        missing = np.stack([frame[name].isna().to_numpy() for name in schema.modelled], 1)
+        rng = np.random.default_rng(1)
+        draws = rng.normal(size=(3, N, 3))
+        draws[..., 1] = rng.integers(0, 4, (3, N))
+        asked = missing[:, 1] & ~missing[:, 2]
+        assert asked.sum() > 5 and (draws[:, asked, 1] != 0).any()
+        apart = keep_relations(draws, np.zeros(missing.shape), missing, schema, uniform=lambda _: rng.random((3, N)))
+        assert apart.count() == 0 and (draws[:, asked, 1] == 0).all()
+
+    def test_rows_of_a_new_table_that_contradict_are_counted_together(self) -> None:
+        schema, other = schema_of(self.table()), self.table(1)
+        other.loc[other.index[:4], "work"] = ["none", "retired", "student", "employed"]
+        other.loc[other.index[:4], "income"] = 900.0
+        (note,) = [note for note in check(from_frame(other), schema) if "depart" in note]
+        assert note.startswith(
+            "'work' is none of 'none', 'retired', 'student' where 'income' is observed in every row of"
+        )
+        assert "3 rows of the table depart from it" in note
+
+    def test_two_levels(self) -> None:
+        frame = self.table()
+        frame["work"] = frame.work.replace("retired", "none")
+        schema, lines = infer_schema(from_frame(frame))
+        assert any(
+            "'work' is neither 'none' nor 'student' where 'income' is observed" in line
+            for line in kept_words(schema, None)
+        )
+        assert any("where 'work' is 'none' or 'student', and" in line for line in lines)
+
+    @pytest.mark.parametrize("levels", [5, 20])
+    def test_few_cells_accuse_no_level_by_chance(self, levels: int) -> None:
+        for seed in range(30):
+            rng = np.random.default_rng(seed)
+            frame = pd.DataFrame({"x": rng.normal(size=N).round(2), "site": rng.integers(0, levels, N).astype(str)})
+            frame["site"] = "s" + frame.site
+            for cells in (1, 3, 8, 20):
+                frame[f"y{cells}"] = np.where(rng.permutation(N) < cells, rng.normal(size=N), np.nan)
+            schema, lines = infer_schema(from_frame(frame))
+            assert schema.skips == () and not any("no cell in the" in line for line in lines), seed
+
+    def test_one_level_with_too_few_rows_to_tell_accuses_none_of_the_others(self) -> None:
+        """Three cells, all beside a level of four rows."""
+        frame = self.table()
+        frame["note"] = np.nan
+        frame.loc[:3, "work"], frame.loc[:2, "note"] = "other", [1.0, 2.5, 3.0]
+        assert all("note" not in one.others for one in schema_of(frame).skips)

@@ -269,7 +269,12 @@ def test_a_number_beyond_a_limit_comes_within_it() -> None:
 def test_several_pairs_are_said_in_one_line() -> None:
     a, b, c = Part("at", 0.0), Part("below", 2.0), Part("at", 3.0)
     zeros = StructuralZeros(("sex", "age"), ((a, b), (a, c)), ((1.0, 1.0),))
-    assert zeros.words("m", "2") == "2 combinations of 'sex' and 'age' never occur, such as m with 'age' < 2"
+    assert zeros.words([("m", "2"), ("m", "3")]) == "'sex' and 'age' never go together as m with 'age' < 2 or m with 3"
+    several = StructuralZeros(("sex", "age"), ((a, b), (a, c), (c, c), (c, a), (b, a)), ((1.0, 1.0),))
+    assert several.words([("m", "2"), ("m", "3"), ("f", "3")]) == (
+        "'sex' and 'age' never go together as m with 'age' < 2, m with 3, f with 3 or in 2 other ways"
+    )
+    assert zeros.single()[0].words([("m", "2")]) == "'sex' = m never goes with 'age' < 2"
     np.testing.assert_array_equal(zeros.excludes(np.array([0, 0, 0, 1]), np.array([1, 2, 3, 1])), [1, 0, 1, 0])
 
 

@@ -441,11 +441,12 @@ def test_a_column_that_does_not_apply_to_a_level_is_said(tmp_path: Path) -> None
     assert asked(tmp_path, hours, works) == [
         "column 'hours' has no cell in the 10 rows where 'works' is 'no', and cells in most others: if it does not "
         "apply there, the fills of these rows mean nothing (`vgi impute --leave-blank hours:works=no` leaves them "
-        "blank); where 'works' only says which cells are missing, as a last visit does, `--exclude works` it"
+        "blank); if 'works' was derived from which cells are missing (the last visit of somebody who left, say), it "
+        "tells nothing else: `--exclude works` leaves it out of the fit"
     ]
     assert asked(tmp_path, [*hours[:2], "3.1", *hours[3:]], works) == []  # one has a cell
     [line] = asked(tmp_path, hours, ["", *works[1:3], "", *works[4:]])
-    assert line.endswith("which cells are missing, as a last visit does, `--exclude works` it")  # nothing of its holes
+    assert line.endswith("nothing else: `--exclude works` leaves it out of the fit")  # nothing of its holes
     [line] = asked(tmp_path, hours, ["", *works[1:3], "", *works[4:]], Encoding(relations="ignore"))
     assert line.endswith("; in 2 rows with it 'works' is missing, and may be filled 'no' all the same")
     few = ["" if w == "no" or i % 3 else x for i, (w, x) in enumerate(zip(works, X, strict=True))]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.table.helpers import save
@@ -13,6 +14,7 @@ from vgi_cli.columns.wording import Alarm, folded, is_written, kind_flag
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
+from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
 
 N = 40
@@ -234,3 +236,33 @@ def test_the_flag_that_reads_numbers_which_may_be_codes_is_said(tmp_path: Path, 
 def test_lakhs_are_no_text_of_many_levels(tmp_path: Path) -> None:
     [line] = notes(table(tmp_path, x=[f"1,{45 + i},000" for i in range(N)]))
     assert "'1,45,000' in row 1 (line 2) is no plain number (write 1234.5, without commas, blanks or units)" in line
+
+
+def test_written_numbers_of_a_few_values_are_said_to_be_few(tmp_path: Path) -> None:
+    """And not that a percent sign cannot be read: the flag that is named reads it."""
+    of = table(tmp_path, x=["7%", "19%", "0%", "19%"] * (N // 4))
+    [line] = notes(of)
+    assert line == (
+        "column 'x' is taken for categories: its numbers have only 3 values, with wide gaps between them, as codes do: "
+        "'7%' in row 1 (line 2) (`--column x=numeric` if they are quantities)"
+    )
+    assert notes(of, kinds={"x": "numeric"}) == ["column 'x' is read as numbers: '19%' is 19"]
+    [line] = notes(table(tmp_path, x=["7%", "19%"] * (N // 2)))
+    assert "its numbers have only 2 values, as codes do: '7%' in" in line
+    [line] = notes(from_frame(pd.DataFrame({"x": pd.Categorical([f"{i % 3}%" for i in range(N)]), "y": range(N)})))
+    assert "taken for categories: the file says that it is of levels, '0%' in row 1 among them" in line
+
+
+def test_texts_that_are_all_different_may_name_the_rows(tmp_path: Path) -> None:
+    of = table(tmp_path, x=[f"ORD-{i * 7919 % 9973:04d}" for i in range(N)])
+    [line] = notes(of)
+    assert line.endswith(
+        "is carried: text of 40 levels, all different (`--id x` if they name the rows, so that each row gets the same "
+        "draws wherever it stands)"
+    )
+    schema = infer_schema(of, ids=("x",))[0]
+    assert schema.ids == ("x",) and notes(of, ids=("x",)) == []
+    for cells in ([f"ORD-{i // 2}" for i in range(N)], ["", *(f"ORD-{i}" for i in range(N - 1))]):
+        lines = notes(table(tmp_path, x=cells))  # two rows of each order, a row without one
+        [line] = [line for line in lines if "is carried" in line]
+        assert "--id" not in line and "`--column x=categorical` models it" in line

@@ -73,7 +73,8 @@ def test_a_line_names_the_flag() -> None:
     assert line.startswith(f"columns 'income', 'hours' have no cell in the {rows} rows where 'age' is below 18, and")
     assert line.endswith(
         "mean nothing (`vgi impute --leave-blank 'income,hours:age<18'` leaves them blank); else they are extrapolated"
-        "; where 'age' only says which cells are missing, as a last visit does, `--exclude age` it"
+        "; if 'age' was derived from which cells are missing (the last visit of somebody who left, say), it tells "
+        "nothing else: `--exclude age` leaves it out of the fit"
     )
 
 

@@ -47,6 +47,16 @@ def test_fair_crps_is_the_pairwise_form() -> None:
     torch.testing.assert_close(fair_crps(draws[:1], truth), (draws[0] - truth).abs())
 
 
+def test_fair_crps_is_never_below_zero_and_zero_for_draws_that_are_all_true() -> None:
+    truth = 1e3 * normal(2_000, seed=2)
+    for n in (2, 3, 5, 7, 20):
+        assert (fair_crps(truth.expand(n, -1), truth) == 0).all(), n
+        middle = torch.stack([truth - 1 / 3, *[truth] * (n - 2), truth + 1 / 3])  # 0 too, but for rounding
+        assert (fair_crps(middle, truth) >= 0).all() and (fair_crps(middle, truth) < 1e-10).all(), n
+    wrong = fair_crps(torch.full((5, 2), 0.3, dtype=torch.float64), torch.tensor([0.3, 0.1], dtype=torch.float64))
+    assert wrong.tolist() == [0.0, pytest.approx(0.2, abs=1e-15)]
+
+
 def test_coverage_of_calibrated_draws_is_18_of_20() -> None:
     cells = 20_000
     got = coverage(normal(19, cells), normal(cells, seed=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, final
 
 import numpy as np
@@ -10,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
 from vgi_cli.columns.numerals import Bools, Floats
-from vgi_cli.columns.wording import named
+from vgi_cli.columns.wording import first_names, named
 
 NEAR_ONE = 1e-6
 """By how much shares may be off 1 together."""
@@ -43,9 +44,18 @@ class Skip:
         """[..] which codes [..] go with no cell of the others; NaN does not."""
         return np.equal(codes, self.level)
 
-    def words(self, level: str) -> str:
-        """`'smoke' is not 'no' where 'cigarettes' is observed`."""
-        return f"'{self.name}' is not '{level}' where {_some(self.others)} is observed"
+    def words(self, *levels: str) -> str:
+        """`'smoke' is not 'no' where 'cigarettes' is observed`; of several levels about which the same is said `neither
+        'no' nor 'never'`, `none of 'no', 'never', 'once'`."""
+        quoted = [f"'{level}'" for level in levels]
+        match quoted:
+            case [one]:
+                said = f"not {one}"
+            case [first, second]:
+                said = f"neither {first} nor {second}"
+            case _:
+                said = f"none of {first_names(quoted)}"
+        return f"'{self.name}' is {said} where {_some(self.others)} is observed"
 
 
 @final
@@ -99,6 +109,14 @@ class Unasked:
     def __post_init__(self) -> None:
         if not self.others or not self.blank:
             raise ValueError("the skipped columns do not fit together")
+
+
+def alike_skips(skips: Iterable[Skip]) -> list[list[Skip]]:
+    """Skips, those together that say the same of several levels of a column."""
+    groups: dict[tuple[str, tuple[str, ...]], list[Skip]] = {}
+    for one in skips:
+        groups.setdefault((one.name, one.others), []).append(one)
+    return list(groups.values())
 
 
 def _some(names: tuple[str, ...]) -> str:

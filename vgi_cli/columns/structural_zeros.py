@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, final
 
 import numpy as np
@@ -11,6 +12,8 @@ from vgi_cli.columns.base import STRICT
 from vgi_cli.columns.numerals import Bools, Floats
 
 Where = Literal["at", "below", "above"]
+EXAMPLES = 3
+"""Pairs that are named, of several."""
 SIGNS: dict[Where, str] = {"at": "=", "below": "<", "above": ">"}
 
 
@@ -59,12 +62,19 @@ class StructuralZeros:
         """Whether some numbers of the first column (`place` 0) or the second one (1) lie beyond a limit."""
         return any(pair[place].where != "at" for pair in self.pairs)
 
-    def words(self, first: str, second: str) -> str:
-        """`'sex' = m never goes with 'pregnant' = yes`; `first`, `second`: the codes of the first pair as their columns
-        write them."""
-        cells = zip(self.names, self.pairs[0], (first, second), strict=True)
+    def words(self, spelled: Sequence[tuple[str, str]]) -> str:
+        """`'sex' = m never goes with 'pregnant' = yes`; of several pairs `'species' and 'island' never go together as
+        Gentoo with Dream, Adelie with Biscoe, Adelie with Dream or in 2 other ways`. `spelled`: the codes of the first
+        pairs, EXAMPLES or all, as their columns write them."""
         if len(self.pairs) == 1:
+            cells = zip(self.names, self.pairs[0], spelled[0], strict=True)
             return " never goes with ".join(f"'{name}' {SIGNS[part.where]} {code}" for name, part, code in cells)
         names = " and ".join(f"'{name}'" for name in self.names)
-        one = (code if part.where == "at" else f"'{name}' {SIGNS[part.where]} {code}" for name, part, code in cells)
-        return f"{len(self.pairs):,} combinations of {names} never occur, such as {' with '.join(one)}"
+        ways: list[str] = []
+        for pair, codes in zip(self.pairs, spelled[:EXAMPLES], strict=False):
+            cells = zip(self.names, pair, codes, strict=True)
+            parts = (code if one.where == "at" else f"'{name}' {SIGNS[one.where]} {code}" for name, one, code in cells)
+            ways.append(" with ".join(parts))
+        more = len(self.pairs) - len(ways)
+        last = f"in {more:,} other way{'s' * (more > 1)}" if more else ways.pop()
+        return f"{names} never go together as {', '.join(ways)} or {last}"

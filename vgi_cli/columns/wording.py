@@ -261,6 +261,13 @@ def first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
+def either(names: Sequence[str]) -> str:
+    """`a`, `a, b or c`, `a, b, c, d, e or one of 3 more`."""
+    last = names[-1] if len(names) <= SHOWN else f"one of {len(names) - SHOWN} more"
+    first = names[:-1] if len(names) <= SHOWN else names[:SHOWN]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
 def capped(lines: list[str]) -> list[str]:
     """The first five lines that say the same of several columns, and one that counts the others."""
     more = len(lines) - SHOWN

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from vgi_cli.encoding.computing import (
 )
 from vgi_cli.encoding.dates import Parted, Wanted, room_of
 from vgi_cli.encoding.orders import keep_orders, out_of_order
-from vgi_cli.encoding.other_keys import orders_of_keys, take_other_keys
+from vgi_cli.encoding.other_keys import settled_orders, take_others
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
@@ -94,11 +95,11 @@ def keep_relations(
         if number is not None and number.significant is not None:  # rounded before others are computed from them
             draws[:, missing[:, j], j] = number.written(draws[:, missing[:, j], j])
     rows, keep = DrawnRows(draws, observed, missing, uniform, ties), functools.partial(_in_line, schema=schema)
-    keyed = orders_of_keys(schema)
-    model = draws.copy() if keyed else draws
+    settled = settled_orders(schema)
+    model = draws.copy() if settled else draws
     found = keep(rows)
-    if keyed:
-        take_other_keys(rows, model, schema, keyed, found, keep)
+    if settled:
+        take_others(rows, model, schema, settled, found, keep)
     if uniform is not None:
         redraw(rows, schema, found, keep)
         apart.update(unkept_skips(draws, missing, schema, blank))
@@ -255,8 +256,11 @@ def _kept(
     missing: Bools,
     schema: Schema,
     uniform: Callable[[str], Floats] | None,
+    *,
+    guessed: bool = True,
 ) -> Apart:
-    """Let the fills keep to relations; where some fill could not."""
+    """Let the fills keep to relations, in place; where some fill could not. `guessed`: what follows from a cell that
+    was drawn stays within limits that are guesses from the values which were observed, unless only others are found."""
     at = {name: i for i, name in enumerate(schema.modelled)}
     own = list(schema.relations)
     if not own or not missing.any():
@@ -284,23 +288,49 @@ def _kept(
         at[name]: room
         for name, room in _rooms(observed, missing, schema, [one.relation for one in banded], seen=False).items()
     }
-    known = ~missing
+    known, given, before = ~missing, ~missing, draws.copy() if guessed else draws
+    beyond = np.zeros(draws.shape[:2], bool)
     while True:
         tightest = next(((one, place) for one, place in every_cell if len(_single(one, known)[place])), None)
         if tightest is not None:
             one, place = tightest  # what only has to lie in a band may follow from what is settled
-            _determine(draws, observed, missing, known, one, place, told, final=not (place and one in banded))
+            rows, said = _single(one, known)[place], _Cells(draws, observed, missing, known)
+            sure = given[np.ix_(rows, np.delete(one.places, place))].all(1) | (not guessed)
+            for some, limited in ((rows[sure], False), (rows[~sure], True)):
+                if len(some):
+                    able = _determine(said, some, one, place, told, guessed=limited)
+                    beyond[:, some] |= ~able & limited
+                    known[some, one.places[place]] = able.all(0) & (not (place and one in banded))
+            one.tried[rows] = True
+            given[rows[sure], one.places[place]] = True
             changed = {int(one.places[place])}
         else:
             left = next((one for one in told if (~known[:, one.places]).any()), None)
             if left is None:
                 retry(draws, observed, missing, told, every)
-                return _apart(draws, observed, missing, told)
+                apart = _apart(draws, observed, missing, told)
+                _beyond_limits(DrawnRows(draws, observed, missing, uniform, None), before, schema, beyond, apart)
+                return apart
             _settle(draws, observed, missing, known, left, rooms)
             changed = set(left.places.tolist())
         for one in every:
             if changed & set(one.places.tolist()):
                 one.single = None
+
+
+def _beyond_limits(filled: DrawnRows, before: Floats, schema: Schema, beyond: Bools, apart: Apart) -> None:
+    """Let rows that do not keep to relations (`apart`) for limits that are guesses (`beyond` [m, N]) keep to them
+    beyond these, in place, as from `before` [m, N, columns]; those that do then are no longer apart."""
+    draw, row = np.nonzero(beyond & apart.rows())
+    if not len(row):
+        return
+    some = filled.at(draw, row)
+    some.draws[0] = before[draw, row]
+    done = ~_kept(some.draws, some.observed, some.missing, schema, some.uniform, guessed=False).rows()[0]
+    filled.draws[draw[done], row[done]] = some.draws[0, done]
+    mended = np.zeros(beyond.shape, bool)
+    mended[draw[done], row[done]] = True
+    apart.mend(mended)
 
 
 @functools.lru_cache(maxsize=8)
@@ -353,29 +383,36 @@ def _single(cells: RelationCells, known: Bools) -> list[Ints]:
     return cells.single
 
 
+class _Cells(NamedTuple):
+    """Rows whose fills are being computed: all as in `keep_relations`; `known` [N, columns] are those that are observed
+    or computed."""
+
+    draws: Floats
+    observed: Floats
+    missing: Bools
+    known: Bools
+
+    def values(self, rows: Ints, places: Ints) -> Floats:
+        """[m, rows, places] codes, observed ones as they are."""
+        return _values(self.draws, self.observed, self.missing, rows, places)
+
+
 def _determine(
-    draws: Floats,
-    observed: Floats,
-    missing: Bools,
-    known: Bools,
-    cells: RelationCells,
-    place: int,
-    told: Sequence[RelationCells],
-    *,
-    final: bool,
-) -> None:
-    """Compute the cells at a place of a relation that are its only unknown ones; they are known then, where every draw
-    could be computed, if that is `final`. A number lies in all the bands, and a date has all the parts, of which levels
+    said: _Cells, rows: Ints, cells: RelationCells, place: int, told: Sequence[RelationCells], *, guessed: bool
+) -> Bools:
+    """Compute the cells at a place of a relation in `rows` in which they are its only unknown ones; which [m, rows]
+    could be. A number lies in all the bands, and a date has all the parts, of which levels
     are known, and a level lies in all the groups; a date that is a few days from another one is so far from it that it
-    has these parts."""
-    j, rows = cells.places[place], _single(cells, known)[place]
-    values = _values(draws, observed, missing, rows, cells.places)
+    has these parts. `guessed`: whether limits count that are guesses from the values which were observed, as they do
+    where some other cell was drawn, and could be drawn otherwise."""
+    j, known = cells.places[place], said.known
+    values = said.values(rows, cells.places)
     apart = [one for one in told if one.relation.apart]
 
     def levels(place: int, kinds: Sequence[str]) -> list[Levels]:
         """What is known of the column at a place, by relations of some kinds."""
         return [
-            Levels(one, _values(draws, observed, missing, rows, one.places)[..., 0], known[rows, one.places[0]])
+            Levels(one, said.values(rows, one.places)[..., 0], known[rows, one.places[0]])
             for one in told
             if one.relation.how in kinds and one.places[1] == place
         ]
@@ -392,13 +429,12 @@ def _determine(
         value, able = with_other_parts(cells.columns[1], values[..., 1], own, others)
     else:
         chance = cells.chance(rows)
-        value, able = solve(cells, place, values, guessed=False, chance=chance)
+        value, able = solve(cells, place, values, guessed=guessed, chance=chance)
         if cells in apart:
             value, agrees = as_far_as_agrees(cells, place, values, value, levels(j, LATE), chance)
             able |= agrees
-    draws[:, rows, j] = np.where(able, value, values[..., place])
-    known[rows, j] = able.all(0) & final
-    cells.tried[rows] = True
+    said.draws[:, rows, j] = np.where(able, value, values[..., place])
+    return able
 
 
 def _settle(

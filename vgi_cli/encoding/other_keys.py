@@ -1,13 +1,14 @@
-"""Rows whose fills are out of order with what follows from a key, filled otherwise.
+"""Rows whose fills are out of order with what follows from other cells, filled otherwise.
 
 What follows from a key cannot be moved into the order of its columns by itself: the capacity of a plant is what it is.
 Where the key is missing as well, such a row gets another one, with whose value it is in order; where it is not, the
-other column of the order moves, and what is computed from that follows.
+other column of the order moves, and what is computed from that follows. So with a total that is less than what was paid
+of it: it moves, if its parts or factors can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.computing import MOST_AT_ONCE
 from vgi_cli.encoding.orders import keep_orders, pairs_in_order, pairs_out_of_order
 from vgi_cli.encoding.redrawing import Checks, DrawnRows
+from vgi_cli.encoding.redundant import half_digit
 from vgi_cli.encoding.sums import FLOAT
 from vgi_cli.encoding.ties import crossed
 
@@ -40,7 +42,13 @@ def orders_of_keys(schema: Schema) -> list[Order]:
     return [one for one in schema.orders if names & {one.low, one.high}]
 
 
-def take_other_keys(
+def settled_orders(schema: Schema) -> list[Order]:
+    """The orders of columns that relations settle, those of keys (`orders_of_keys`) first."""
+    keyed, names = orders_of_keys(schema), {name for one in schema.relations for name in one.names}
+    return [*keyed, *(one for one in schema.orders if one not in keyed and names & {one.low, one.high})]
+
+
+def take_others(
     rows: DrawnRows,
     model: Floats,
     schema: Schema,
@@ -48,11 +56,11 @@ def take_other_keys(
     found: Apart,
     keep: Callable[[DrawnRows], Apart],
 ) -> None:
-    """Let rows that are out of order for a key, and break no other rule, keep to all of them, in place; those for which
-    nothing is found stay as they are.
+    """Let rows that are out of order for a key or a relation, and break no other rule, keep to all of them, in place;
+    those for which nothing is found stay as they are.
 
     model   [m, N, columns] codes as the model drew them, before the fills were to keep to anything
-    orders  those of keys (`orders_of_keys`)
+    orders  those of columns that relations settle (`settled_orders`)
     found   where fills do not keep to rules; those rows that do then are no longer there
     keep    lets rows keep to relations and orders
 
@@ -116,6 +124,8 @@ class _Tried:
         keep_orders(moved, np.where(rows.missing, model, rows.observed), rows.missing, self._alone, None, rows.ties)
         self._model = moved[0]
         self._keys = _keys_of(schema)
+        own = [one for one in schema.relations if not one.coded and one.how != "levels"]
+        self._computed = [(one, [schema.modelled.index(name) for name in one.names]) for one in own]
 
     def broken(self, codes: Floats, at: Ints | slice = slice(None)) -> Ints:
         """[n] how many orders are not kept in codes [n, columns] of some rows."""
@@ -129,9 +139,9 @@ class _Tried:
 
     def options(self, codes: Floats, fixed: Bools, orders: Sequence[Order]) -> list[tuple[int, Floats]]:
         """Places, and what may be tried there [n]: other keys, the likeliest first, then columns of orders that are
-        moved by themselves; NaN where there is nothing to try. `fixed` [n, columns]: cells that stay as they are in
-        codes [n, columns]."""
-        free, found = self._rows.missing & ~fixed, []
+        moved by themselves, and cells of which these are a sum or a product, as far as they have to move for that; NaN
+        where there is nothing to try. `fixed` [n, columns]: cells that stay as they are in codes [n, columns]."""
+        free, found, parts = self._rows.missing & ~fixed, list[tuple[int, Floats]](), list[tuple[int, Floats]]()
         exact = self._exact(codes)
         for key in self._keys:
             nearest, some = np.full((OTHERS, len(codes)), np.nan), np.flatnonzero(free[:, key.place])
@@ -143,10 +153,28 @@ class _Tried:
             alone[:, place] = free[:, place]
             moved = codes[None].copy()
             keep_orders(moved, exact, alone, self._alone)
-            found.append(
-                (place, np.where(free[:, place] & (moved[0, :, place] != codes[:, place]), moved[0, :, place], np.nan))
-            )
-        return found
+            wanted = np.where(free[:, place] & (moved[0, :, place] != codes[:, place]), moved[0, :, place], np.nan)
+            found.append((place, wanted))
+            parts += self._moving(place, wanted, exact, free)
+        return [*found, *parts]
+
+    def _moving(self, place: int, wanted: Floats, exact: Floats, free: Bools) -> Iterator[tuple[int, Floats]]:
+        """Of the sums and products of a column: places of other columns that are `free` [n, columns], and what they
+        should be [n] so that it is what is `wanted` [n] beside codes `exact` [n, columns], by up to a digit more."""
+        for one, places in self._computed:
+            if place not in places or np.isnan(wanted).all():
+                continue
+            values = exact[:, places]
+            values[:, places.index(place)] = wanted
+            for at, other in enumerate(places):
+                column = self._schema.encoded[other]
+                if other != place and free[:, other].any():
+                    with np.errstate(all="ignore"):
+                        said = one.solved(values, at, values[:, 0])
+                    able = free[:, other] & np.isfinite(said)
+                    for digits in (0, 1, -1) if half_digit(column) else (0,):
+                        moved = column.held(np.where(able, said, 0.0) + 2 * digits * half_digit(column))
+                        yield other, np.where(able, moved, np.nan)
 
     def _exact(self, codes: Floats, at: Ints | slice = slice(None)) -> Floats:
         """[n, columns] codes of some rows, observed ones as they are."""

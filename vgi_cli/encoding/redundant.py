@@ -21,8 +21,8 @@ from vgi_cli.columns.orders import Order
 from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold
-from vgi_cli.columns.structural_zeros import StructuralZeros
+from vgi_cli.columns.skips import Skip, Threshold, alike_skips
+from vgi_cli.columns.structural_zeros import EXAMPLES, StructuralZeros
 from vgi_cli.columns.wording import SHOWN, capped, named, some_of, typed
 from vgi_cli.encoding.apart import Rule
 from vgi_cli.encoding.dates import dated, part_between
@@ -142,16 +142,16 @@ def every_kept(schema: Schema, moved: Collection[str] | None = None, *, ties: bo
         *(relation_words(one, schema) for one in schema.relations if counts(one.names)),
         *(one.words() for one in schema.lookups if counts((one.name,))),
         *(one.words_of_ties() if ties else one.words() for one in schema.orders if counts((one.low, one.high))),
-        *(_skip_words(one, schema) for one in schema.skips if counts((one.name,))),
+        *(_skip_words(same, schema) for same in alike_skips(schema.skips) if counts((same[0].name,))),
         *(_threshold_words(one, schema) for one in schema.thresholds if counts((one.name,))),
         *(_zeros_words(one, schema) for one in schema.structural_zeros if counts(one.names)),
     ]
 
 
-def _skip_words(skip: Skip, schema: Schema) -> str:
+def _skip_words(same: Sequence[Skip], schema: Schema) -> str:
     """`'smoke' is not 'no' where 'cigarettes' is observed`."""
-    column = schema.encoded[schema.modelled.index(skip.name)]
-    return skip.words(column.spell(np.array([float(skip.level)]), None)[0])
+    column = schema.encoded[schema.modelled.index(same[0].name)]
+    return same[0].words(*column.spell(np.array([float(one.level) for one in same]), None))
 
 
 def _threshold_words(one: Threshold, schema: Schema) -> str:
@@ -164,9 +164,10 @@ def _zeros_words(one: StructuralZeros, schema: Schema) -> str:
     """The words of structural zeros of a schema."""
     columns = [schema.encoded[schema.modelled.index(name)] for name in one.names]
     first, second = (
-        column.spell(np.array([part.code]), None)[0] for column, part in zip(columns, one.pairs[0], strict=True)
+        column.spell(np.array([pair[place].code for pair in one.pairs[:EXAMPLES]]), None)
+        for place, column in enumerate(columns)
     )
-    return one.words(first, second)
+    return one.words(list(zip(first, second, strict=True)))
 
 
 def rule_words(rule: Rule, schema: Schema) -> str:
@@ -177,7 +178,7 @@ def rule_words(rule: Rule, schema: Schema) -> str:
         case Order():
             return rule.words()
         case Skip():
-            return _skip_words(rule, schema)
+            return _skip_words([rule], schema)
         case Threshold():
             return _threshold_words(rule, schema)
         case StructuralZeros():

@@ -7,6 +7,7 @@ kept as it is, the others follow from it, and it moves until all relations hold.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ APPROACHES = 4
 """Times that it moves to where they should agree: products are no straight lines."""
 MOST_LEVELS = 64
 """So many levels (or keys) are tried of a column from which numbers follow, those first whose number was drawn most
-nearly."""
+nearly; and all values of a column that has no more."""
 
 
 class _One(NamedTuple):
@@ -70,7 +71,7 @@ class _Plan(NamedTuple):
     """In which order missing cells are computed: those that are kept, by their places in the group; the others, each by
     a relation; and the relations that have to hold then, of which some are left to be met (`open`)."""
 
-    kept: Sequence[int]
+    kept: tuple[int, ...]
     steps: Sequence[tuple[_One, int]]
     holds: Sequence[_One]
     open: Sequence[_One]
@@ -144,27 +145,28 @@ def _says(cells: RelationCells, place: int) -> bool:
     return place == 0 or not cells.relation.loose
 
 
-def _plans(group: _Group, unknown: Sequence[int]) -> Iterator[_Plan]:
+def _plans(group: _Group, unknown: Sequence[int], *, pairs: bool = False) -> Iterator[_Plan]:
     """The ways to compute the unknown cells of a group: each of them in turn is kept, those first that no relation is
-    there to say; and more of them where that does not determine the others."""
+    there to say; and more of them where that does not determine the others. `pairs`: each two of them instead, but for
+    those plans."""
     said = {int(one.at[0]) for one in group.told}
     order = sorted(unknown, key=lambda place: (place in said, place))
     holds = [one for one in group.told if set(one.at.tolist()) & set(unknown)]
-    seen: set[tuple[int, ...]] = set()
-    for first in order:
-        kept: list[int] = []
+    seen: set[tuple[int, ...]] = {plan.kept for plan in _plans(group, unknown)} if pairs else set()
+    for start in itertools.permutations(order, 2 if pairs else 1):
+        kept: tuple[int, ...] = ()
         steps: list[tuple[_One, int]] = []
-        left, others = set(unknown), [first, *(place for place in order if place != first)]
+        left, others = set(unknown), [*start, *(place for place in order if place not in start)]
         while left:
             step = next((s for s in group.steps if left & set(s[0].at.tolist()) == {int(s[0].at[s[1]])}), None)
             if step is None:
-                kept.append(next(place for place in others if place in left))
+                kept += (next(place for place in others if place in left),)
                 left.remove(kept[-1])
             else:
                 steps.append(step)
                 left.remove(int(step[0].at[step[1]]))
-        if tuple(kept) not in seen:
-            seen.add(tuple(kept))
+        if kept not in seen:
+            seen.add(kept)
             used = [one for one, _ in steps]
             open_ones = [one for one in holds if one not in used and not one.cells.relation.coded]
             yield _Plan(kept, steps, holds, open_ones)
@@ -175,25 +177,34 @@ def _tried(before: Floats, group: _Group, unknown: Sequence[int]) -> Floats:
     none does."""
     found, left = before.copy(), np.arange(len(before))
     for plan in _plans(group, unknown):
-        determined = bool(plan.open) and len(plan.kept) <= 1
-        for guessed in (True, False) if determined else (True,):  # what is determined may lie beyond limits of guesses
-            for met in (False, True) if plan.open and plan.kept else (False,):
-                if not len(left):
-                    return found
-                some = before[left]
-                start = _met(plan, group, some, guessed=guessed) if met else _kept(plan, some)
-                done = np.zeros(len(left), bool)
-                for digits in _digits(plan, group, met=met):
-                    values, able = _held(plan, group, some, _beside(plan, group, start, digits), guessed=guessed)
-                    new = able & ~done
-                    found[left[new]] = values[new]
-                    done |= able
-                    if done.all():
-                        break
-                left = left[~done]
+        left = _by_digits(plan, group, found, left)
     for plan in _plans(group, unknown):
         left = _by_levels(plan, group, found, left)
+    for plan in _plans(group, unknown, pairs=True) if len(left) else ():
+        left = _by_digits(plan, group, found, left)
     return found
+
+
+def _by_digits(plan: _Plan, group: _Group, found: Floats, left: Ints) -> Ints:
+    """Let rows `left` of values [n, columns] of a group keep to all relations by a plan, in place, its first cell where
+    it is or a few digits from there; the rows in which none does."""
+    determined = bool(plan.open) and len(plan.kept) <= 1
+    for guessed in (True, False) if determined else (True,):  # what is determined may lie beyond limits of guesses
+        for met in (False, True) if plan.open and plan.kept else (False,):
+            if not len(left):
+                return left
+            some = found[left]
+            start = _met(plan, group, some, guessed=guessed) if met else _kept(plan, some)
+            done = np.zeros(len(left), bool)
+            for digits in _digits(plan, group, met=met):
+                values, able = _held(plan, group, some, _beside(plan, group, start, digits), guessed=guessed)
+                new = able & ~done
+                found[left[new]] = values[new]
+                done |= able
+                if done.all():
+                    break
+            left = left[~done]
+    return left
 
 
 def _by_levels(plan: _Plan, group: _Group, found: Floats, left: Ints) -> Ints:
@@ -209,11 +220,14 @@ def _by_levels(plan: _Plan, group: _Group, found: Floats, left: Ints) -> Ints:
 
 def _levels(plan: _Plan, group: _Group, values: Floats) -> Floats:
     """[n, levels] the levels or keys that the cell which a plan keeps first may have beside values [n, columns], from
-    which numbers follow; those first with numbers most like these."""
+    which numbers follow, those first with numbers most like these; or its values, where it has few, the nearest first.
+    """
     own = [one for one in group.told if one.cells.relation.how in ("levels", "groups")]
-    own = [one for one in own if plan.kept[:1] == [one.at[1]] and as_number(one.cells.columns[0]) is not None]
+    own = [one for one in own if plan.kept[:1] == (one.at[1],) and as_number(one.cells.columns[0]) is not None]
     if not own:
-        return np.empty((len(values), 0))
+        few = _few(group.columns[plan.kept[0]]) if plan.kept else np.empty(0)
+        away = np.abs(few - _kept(plan, values)[:, None])
+        return np.asarray(few[away.argsort(1, kind="stable")])
     first = own[0].cells.relation
     known = ~np.isnan(first.coding)
     tried = (np.array(first.keys) if first.keys else np.arange(len(known), dtype=np.float64))[known]
@@ -222,6 +236,14 @@ def _levels(plan: _Plan, group: _Group, values: Floats) -> Floats:
         said = one.cells.relation.said(tried)
         away += np.nan_to_num(np.abs(said - values[:, one.at[:1]]) / one.cells.columns[0].deviation)
     return np.asarray(tried[away.argsort(1, kind="stable")[:, :MOST_LEVELS]])
+
+
+def _few(column: ModelledColumn) -> Floats:
+    """The values [n] of a column that has few within its limits; else none."""
+    number, digit = as_number(column), 2 * half_digit(column)
+    if number is None or not digit or not (number.ends[1] - number.ends[0]) / digit < MOST_LEVELS:
+        return np.empty(0)
+    return np.unique(number.held(np.arange(number.ends[0], number.ends[1] + digit / 2, digit)))
 
 
 def _digits(plan: _Plan, group: _Group, *, met: bool) -> Sequence[int]:

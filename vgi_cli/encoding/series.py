@@ -49,7 +49,7 @@ class _Series(NamedTuple):
 
 def series(table: Table, schema: Schema) -> list[str]:
     """A line where the rows, or those of each group that a column names, are the moments of a series, and neighbours
-    are alike in columns with holes."""
+    are alike in columns with holes which other columns do not tell."""
     if not ROWS <= table.N <= MOST_ROWS:
         return []
     moments = [one for one in schema.encoded if isinstance(one, Moment) and one.kind in ("date", "datetime")]
@@ -114,9 +114,11 @@ def _said(table: Table, schema: Schema, order: _Series | None, what: str) -> str
     if order is None:
         return None
     found = {}
+    told = {one.names[0] for one in schema.relations if one.coded} | {one.name for one in schema.lookups}
+    told |= {one.names[1] for one in schema.relations if one.how == "levels"}
     for other in [one for one in schema.encoded if isinstance(one, Number)][:COLUMNS]:
         values = other.codes(table.column(other.name))
-        if table.missing(other.name).any():
+        if table.missing(other.name).any() and other.name not in told and not _constant(values[order.rows], order):
             r = _neighbours(values[order.rows], order)
             if r is not None:
                 found[other.name] = r
@@ -127,6 +129,13 @@ def _said(table: Table, schema: Schema, order: _Series | None, what: str) -> str
         "beyond a trend): each row is filled as if by itself; columns with the values before and after it tell the "
         "model"
     )
+
+
+def _constant(values: Floats, order: _Series) -> bool:
+    """Whether values [n] are the same within each series, which a model of rows knows by its name."""
+    known = np.isfinite(values)
+    seen, place = values[known], np.repeat(np.arange(len(order.starts) - 1), np.diff(order.starts))[known]
+    return bool((seen[1:] == seen[:-1])[place[1:] == place[:-1]].all())
 
 
 def _neighbours(values: Floats, order: _Series) -> float | None:

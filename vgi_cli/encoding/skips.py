@@ -17,7 +17,7 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold, Unasked
+from vgi_cli.columns.skips import Skip, Threshold, Unasked, alike_skips
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.base import Table
@@ -25,6 +25,8 @@ from vgi_cli.table.base import Table
 FEWEST, ASKED = 10, 0.5
 """Rows of a level, all without a cell of another column, and the share of the other rows that have one, from which on
 that column may be one that does not apply there."""
+LEAST = -FEWEST * math.log1p(-ASKED)
+"""Nats of the fewest such rows: less is nothing to speak of where other levels have no cell either."""
 COVERED = 0.9
 """Share of the rows without a cell that another column explains, from which on a column does not."""
 MOST_LEVELS = 20
@@ -70,20 +72,48 @@ def skipped(table: Table, schema: Schema) -> list[Skipped]:
         known = ~np.isnan(codes)
         rows = _counts(codes[known], levels)
         cells = np.stack([observed[codes == level].sum(0) for level in range(levels)])
-        for level in range(levels):
+        empty = holes & (cells == 0) & (rows >= FEWEST)[:, None]
+        empty[:, place] = False
+        for level in np.flatnonzero(empty.any(1)).tolist():
             elsewhere = rows.sum() - rows[level]
-            if rows[level] < FEWEST or not elsewhere:
+            if not elsewhere:
                 continue
             share = (cells.sum(0) - cells[level]) / elsewhere
-            own = holes & (cells[level] == 0) & (share >= ASKED)
-            own[place] = False
+            nats = -rows[level] * np.log1p(-np.minimum(share, 0.999))
+            own = empty[level] & (share >= ASKED)
+            together = np.flatnonzero(empty[level] & ~own)
+            if len(together):
+                share, nats[together] = _beside_others(rows, cells[:, together], empty[:, together], level)
+                own[together] = (share >= ASKED) & (nats[together] >= LEAST)
             if own.any():
                 asked = observed[:, own].any(1)
                 others = tuple(columns[j].name for j in np.flatnonzero(own).tolist())
                 skip = Skip(column.name, level, others, _shares(codes[asked & known], levels))
-                nats = -rows[level] * np.log1p(-np.minimum(share[own], 0.999))
-                found.append(Skipped(skip, int(rows[level]), int((asked & ~known).sum()), tuple(nats.tolist())))
+                unknown = int((asked & ~known).sum())
+                found.append(Skipped(skip, int(rows[level]), unknown, tuple(nats[own].tolist())))
     return found
+
+
+def _beside_others(rows: Ints, cells: Ints, empty: Bools, level: int) -> tuple[Floats, Floats]:
+    """Of columns without a cell in the rows of several levels, one of which is looked at: the share [columns] of the
+    rows of the levels that are not `empty` [levels, columns] which have one, and how unlikely it is that the rows of
+    the level have none if they are like these, less what the choice of the others explains (0 where few rows are left).
+    rows [levels]; cells [levels, columns]."""
+    asked = np.where(empty, 0, rows[:, None]).sum(0)
+    share = cells.sum(0) / np.maximum(asked, 1)
+    nats = np.zeros(len(asked))
+    for place, (n, c) in enumerate(zip(asked.tolist(), cells.sum(0).tolist(), strict=True)):
+        if n >= FEWEST:
+            by_share = -rows[level] * math.log1p(-min(c / n, 0.999))
+            by_place = _log_choices(n + int(rows[level]), c) - _log_choices(n, c)  # c cells in any of all these rows
+            choice = _log_choices(len(rows) - 1, int(empty[:, place].sum()) - 1)
+            nats[place] = max(min(by_share, by_place) - choice, 0.0)
+    return np.where(asked >= FEWEST, share, 0.0), nats
+
+
+def _log_choices(n: int, k: int) -> float:
+    """The logarithm of how many ways there are to choose k of n."""
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def skips_among(table: Table, schema: Schema, found: Sequence[Skipped]) -> tuple[Skip, ...]:
@@ -124,11 +154,14 @@ def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip]) -> tup
     observed = np.stack([~table.missing(name) for name in names], 1)
     explained: dict[str, list[Bools]] = {name: [] for name in names}
     able = np.ones(observed.shape, bool)
+    levels: dict[tuple[str, str], list[int]] = {}
     for skip in skips:
-        own = codes_of(table, every[skip.name])
         for other in skip.others:
-            explained[other].append(np.isnan(own) | (own == skip.level))
-            able[:, names.index(other)] &= own != skip.level
+            levels.setdefault((skip.name, other), []).append(skip.level)
+    for (name, other), skipped_at in levels.items():
+        own = codes_of(table, every[name])
+        explained[other].append(np.isnan(own) | np.isin(own, skipped_at))
+        able[:, names.index(other)] &= ~np.isin(own, skipped_at)
     found = [one for name, own in codes.items() for one in _beyond(name, own, observed, able, names)]
     kept: list[_Beyond] = []
     for one in sorted(found, key=lambda one: -int(one.rows.sum())):
@@ -193,11 +226,15 @@ def _counts(codes: Floats, levels: int) -> Ints:
 
 
 def contradictions(table: Table, schema: Schema) -> list[int]:
-    """Of each skip of a schema, then of each threshold, in how many rows of a table both the level (the number) and a
-    cell that it goes without are."""
+    """Of the skips of a schema, those together that say the same of several levels of a column, then of each threshold,
+    in how many rows of a table both such a level (number) and a cell that it goes without are."""
     columns = {column.name: column for column in schema.encoded}
-    against = (one.excludes(codes_of(table, columns[one.name])) & _asked(table, one.others) for one in schema.rules)
-    return [int(rows.sum()) for rows in against]
+
+    def against(rules: Sequence[Skip | Threshold]) -> int:
+        one = rules[0]
+        return int((_closed(rules, codes_of(table, columns[one.name])) & _asked(table, one.others)).sum())
+
+    return [*(against(same) for same in alike_skips(schema.skips)), *(against([one]) for one in schema.thresholds)]
 
 
 def keep_thresholds(

@@ -26,6 +26,7 @@ from vgi_cli.columns.wording import (
     Alarm,
     are,
     capped,
+    either,
     first_cell,
     folded,
     is_plain,
@@ -444,41 +445,66 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
     lines = []
     columns = {column.name: column for column in schema.encoded}
     kept = {(skip.name, skip.level) for skip in schema.skips}
-    for skip, rows, unknown, _ in found:
-        level = columns[skip.name].spell(np.array([float(skip.level)]), None)[0]
-        against = ""
-        if unknown and (skip.name, skip.level) not in kept:
+    for (name, places), others in _alike(found).items():
+        column, codes = columns[name], codes_of(table, columns[name])
+        levels = column.spell(np.array(places, np.float64), None)
+        quoted, against = [f"'{level}'" for level in levels], ""
+        unknown = int((np.isnan(codes) & ~np.logical_and.reduce([table.missing(other) for other in others])).sum())
+        free = [level for place, level in zip(places, quoted, strict=True) if (name, place) not in kept]
+        if unknown and free:
             against = (
-                f"; in {unknown:,} row{'s' * (unknown > 1)} with {'it' if len(skip.others) == 1 else 'one of them'} "
-                f"'{skip.name}' is missing, and may be filled '{level}' all the same"
+                f"; in {unknown:,} row{'s' * (unknown > 1)} with {'it' if len(others) == 1 else 'one of them'} "
+                f"'{name}' is missing, and may be filled {either(free)} all the same"
             )
-        where = f"'{skip.name}' is '{level}'"
-        lines.append(_unasked(skip.others, rows, where, f"{skip.name}={level}", _restated(skip.name)) + against)
+        asked = [float(place) for place in range(column.level_counts[0]) if place not in places]
+        conditions = [f"{name}={level}" for level in levels]
+        if len(levels) > 1 and len(asked) == 1:
+            conditions = [f"{name}!={column.spell(np.array(asked), None)[0]}"]
+        where = f"'{name}' is {either(quoted)}"
+        lines.append(_unasked(others, int(np.isin(codes, places).sum()), where, conditions, _restated(name)) + against)
     for one in thresholds_among(table, schema, [one.skip for one in found]) if looked_for(table, schema) else ():
         limit = columns[one.name].spell(np.array([one.limit]), None)[0]
         rows = int(one.excludes(codes_of(table, columns[one.name])).sum())
         where = f"'{one.name}' is {one.side} {limit}"
         condition = f"{one.name}{'<' if one.side == 'below' else '>'}{limit}"
         rest = f"; else they are extrapolated{_restated(one.name)}"
-        lines.append(_unasked(one.others, rows, where, condition, rest))
+        lines.append(_unasked(one.others, rows, where, [condition], rest))
     return capped(lines)
+
+
+def _alike(found: Sequence[Skipped]) -> dict[tuple[str, tuple[int, ...]], list[str]]:
+    """By a column and several levels of it the columns without a cell at these."""
+    levels: dict[tuple[str, str], list[int]] = {}
+    for skip in (one.skip for one in found):
+        for other in skip.others:
+            levels.setdefault((skip.name, other), []).append(skip.level)
+    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for (name, other), own in levels.items():
+        groups.setdefault((name, tuple(own)), []).append(other)
+    return groups
 
 
 def _restated(name: str) -> str:
     """What to do where a column is no cause of the holes."""
-    return f"; where '{name}' only says which cells are missing, as a last visit does, `{typed('--exclude', name)}` it"
+    return (
+        f"; if '{name}' was derived from which cells are missing (the last visit of somebody who left, say), it tells "
+        f"nothing else: `{typed('--exclude', name)}` leaves it out of the fit"
+    )
 
 
-def _unasked(others: Sequence[str], rows: int, where: str, condition: str, rest: str) -> str:
+def _unasked(others: Sequence[str], rows: int, where: str, conditions: Sequence[str], rest: str) -> str:
     """A line on columns that have no cell in so many rows; `rest`: what else is to be said of their fills there."""
     one = len(others) == 1
     names = io.StringIO()
     csv.writer(names, lineterminator="").writerow(others)
-    flag = typed("--leave-blank", f"{others[0] if one else names.getvalue()}:{condition}")
+    flags = [
+        typed("--leave-blank", f"{others[0] if one else names.getvalue()}:{condition}") for condition in conditions
+    ]
     has, apply = ("has", "it does") if one else ("have", "they do")
     return (
         f"{named('column', others)} {has} no cell in the {rows:,} rows where {where}, and cells in most others: if "
-        f"{apply} not apply there, the fills of these rows mean nothing (`vgi impute {flag}` leaves them blank){rest}"
+        f"{apply} not apply there, the fills of these rows mean nothing (`vgi impute {' '.join(flags)}` leaves them "
+        f"blank){rest}"
     )
 
 

@@ -33,6 +33,7 @@ from vgi_cli.columns.wording import (
     plain_number,
     shortened,
     tokens_hint,
+    typed,
 )
 from vgi_cli.table.base import Table
 
@@ -123,6 +124,8 @@ def _text(cells: Cells, alone: bool) -> str | None:
         return f"{carried}: {share:.0%} of its cells are numbers, {also}"
     if (line := _nearly(cells, carried, nothing)) is not None:
         return line
+    if not alone and len(notations_in(cells, observed)) == 1:
+        return f"{carried}: {_as_levels(cells, observed)}"
     if looks_written(cells, units=alone):
         if (what := _mixed(cells, wrong & ~nothing)) is not None:
             return f"{carried}: {what}"
@@ -141,6 +144,16 @@ def _text(cells: Cells, alone: bool) -> str | None:
         what = f"its cells hold two numbers, {first_cell(cells, observed & ~nothing)}"
         return f"{carried}: {what}: write them into two columns, if they are quantities"
     return _many(cells) if alone else None
+
+
+def _as_levels(cells: Cells, observed: Bools) -> str:
+    """Why a column whose cells are numbers, written with more than digits, is one of levels, and the flag by which it
+    is one of numbers."""
+    count, flag = len(different(cells, observed)), f"`{kind_flag(cells.name, 'numeric')}` if they are quantities"
+    if cells.dictionary:
+        return f"the file says that it is of levels, {first_cell(cells, observed)} among them ({flag})"
+    gaps = ", with wide gaps between them" if count > 2 else ""
+    return f"its numbers have only {count} values{gaps}, as codes do: {first_cell(cells, observed)} ({flag})"
 
 
 def _measured(texts: Sequence[str]) -> bool:
@@ -225,6 +238,10 @@ def _many(cells: Cells) -> str | None:
         return f"column '{cells.name}' is carried: free text (`{flag}` models it all the same)"
     if levels < 2 or few(levels, observed):
         return None
+    if levels == len(cells.missing) and cells.textual:
+        flag = f"`{typed('--id', cells.name)}` if they name the rows"
+        why = "so that each row gets the same draws wherever it stands"
+        return f"column '{cells.name}' is carried: text of {levels:,} levels, all different ({flag}, {why})"
     limit = f"more than {MOST}" if levels > MOST else f"more than a fifth of its {observed} cells"
     held = np.bincount(places[places >= 0])
     pooled = levels > MOST_NAMED or (levels > MOST and held[held > 0].min() < PER_NAMED)

@@ -60,17 +60,18 @@ class ImputationScores(NamedTuple):
 def fair_crps(draws: Tensor, truth: Tensor) -> Tensor:
     """Fair CRPS of an ensemble (Ferro 2014), unbiased for the CRPS of the distribution drawn from.
 
-    draws [n, ..], truth [..] -> [..]: mean |x_i - y| - sum_{i<j} |x_i - x_j| / (n (n - 1)); |x - y| for n = 1.
+    draws [n, ..], truth [..] -> [..]: mean |x_i - y| - sum_{i<j} |x_i - x_j| / (n (n - 1)); |x - y| for n = 1. Never
+    below 0, since |x_i - x_j| <= |x_i - y| + |x_j - y|: less comes of rounding alone. 0 where all draws are the truth.
     """
     n = draws.shape[0]
     error = (draws - truth).abs().mean(0)
     if n == 1:
         return error
     rank = 2.0 * torch.arange(n, dtype=draws.dtype, device=draws.device) + 1 - n
-    pairs: Tensor = torch.tensordot(
-        rank, draws.sort(0).values, 1
-    )  # sum over pairs of |x_i - x_j|, from order statistics
-    return error - pairs / (n * (n - 1))
+    order = draws.sort(0).values
+    pairs: Tensor = torch.tensordot(rank, order, 1)  # sum over pairs of |x_i - x_j|, from order statistics
+    pairs = torch.where(order[0] == order[-1], 0.0, pairs)  # exactly, where rounding may leave some
+    return (error - pairs / (n * (n - 1))).clamp(min=0.0)
 
 
 def coverage(draws: Tensor, truth: Tensor) -> float | None:

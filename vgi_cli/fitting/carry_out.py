@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
@@ -184,11 +185,13 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive, again: Agai
     model = build_model(recipe, layout, tensors, run.name)
     for line in model.remarks(layout):
         work.reporter.detail(line)
-    try:
-        refits, grown = _refitted(run, replace(job, recipe=recipe), drive, model, held, again)
-    except Interrupted as error:
-        done = f"{error.message} in the {_phase(recipe)}; the fit is saved in {run.name}"
-        raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
+    own = replace(job, recipe=recipe)
+    with _saved(run, drive, f"in the {_phase(recipe)}"):
+        refits = _refitted(run, own, drive, model, held, again)
+    grown: dict[str, Tensor] = {}
+    if refits.tensors and not work.ranks.rank and trees.wanted(recipe, job.train.table):
+        with _saved(run, drive, "while trees were learnt"):
+            grown = _trees(own, refits.tensors)
     if work.ranks.rank:  # the rest is up to rank 0
         return fitted_of(run, recipe, layout)
     made = len({name.split("/")[1] for name in refits.tensors})
@@ -206,10 +209,18 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive, again: Agai
     return fitted
 
 
-def _refitted(
-    run: RunStore, job: Job, drive: Drive, model: Model, held: dict[str, Tensor], again: Again
-) -> tuple[Refitted, dict[str, Tensor]]:
-    """The refits of a model, and their trees under their names in the run; `held`: the model's file of the run."""
+@contextlib.contextmanager
+def _saved(run: RunStore, drive: Drive, phase: str) -> Iterator[None]:
+    """Within this context a signal is said to have come in a phase after training."""
+    try:
+        yield
+    except Interrupted as error:
+        done = f"{error.message} {phase}; the fit is saved in {run.name}"
+        raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
+
+
+def _refitted(run: RunStore, job: Job, drive: Drive, model: Model, held: dict[str, Tensor], again: Again) -> Refitted:
+    """The refits of a model; `held`: the model's file of the run."""
     recipe, work, table = job.recipe, job.work, job.train.table
     tensors, kept = split_bootstrap(held)
     parameters = {"model": tensors, "conditionals": run.tensors("conditionals")}
@@ -220,9 +231,7 @@ def _refitted(
     early = drive.plateau is not None and drive.plateau.satisfied and work.ranks.alone
     anew = partial(_anew, job, again) if early else None
     fit = Fit(model, table, drive.state, parameters, kept, keep, anew, job.recoders, split_way(held))
-    refits = refit(recipe, fit, work)
-    revised = bool(refits.tensors) and not work.ranks.rank and trees.wanted(recipe, table)
-    return refits, _trees(job, refits.tensors) if revised else {}
+    return refit(recipe, fit, work)
 
 
 def _entries(run: RunStore, job: Job, recipe: Recipe, outcome: Outcome, refits: Refitted, made: int) -> dict[str, Any]:
