@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,15 +71,37 @@ def test_levels_that_are_many_or_have_few_rows_are_not_looked_at() -> None:
     assert column_of_slopes(rows(table(400, 1, 0, 1)[["x", "y", "z"]], of)) is None
 
 
-def test_there_is_a_candidate_with_slopes_of_each_level_where_these_differ() -> None:
+def test_there_are_candidates_with_slopes_of_each_level_where_these_differ() -> None:
     of = recipe("mixture")
-    found = by_level(of, rows(table(400, 2, -0.5, 0.5), of), "normal")
-    assert found is not None and found[0] == "mixture shifted by the levels, columns bent to normal"
-    assert held(found[1]) == "group" and found[1].model.settings["components"] == 2
-    assert found[1].table.transform == "normal"
-    assert by_level(of, rows(table(400, 2, 0.5, 0.5), of), "normal") is None
+    found = by_level(of, rows(table(400, 2, -0.5, 0.5), of), ["normal", "linear"])
+    assert [title for title, _ in found] == [
+        "mixture shifted by the levels, columns bent to normal",
+        "mixture shifted by the levels, columns standardised",
+    ]
+    assert [own.table.transform for _, own in found] == ["normal", "linear"]
+    for _, own in found:
+        assert held(own) == "group" and own.model.settings.get("components") is None  # held-out rows choose it
+    assert by_level(of, rows(table(400, 2, 0.5, 0.5), of), ["normal"]) == []
     said = of.with_model(dependence="none")  # whoever says how numbers depend on levels compares that alone
-    assert by_level(said, rows(table(400, 2, -0.5, 0.5), said), "normal") is None
+    assert by_level(said, rows(table(400, 2, -0.5, 0.5), said), ["normal"]) == []
+
+
+def skewed(n: int, seed: int) -> pd.DataFrame:
+    """y on a skewed x with a slope of 0.3 or 1.2, as a group says; x has holes, the more often the greater y is."""
+    rng = np.random.default_rng(seed)
+    group, x = rng.integers(0, 2, n), rng.gamma(1.0, 1.0, n)
+    y = np.where(group == 1, 1.2, 0.3) * x + 0.5 * rng.normal(size=n)
+    frame = pd.DataFrame({"x": x, "y": y, "group": np.array(["p", "q"])[group]})
+    return frame.assign(x=frame.x.mask(rng.random(n) < 1 / (1 + np.exp(1.0 - 0.8 * y))))
+
+
+def test_slopes_of_each_level_compete_under_both_transforms_each_with_its_number_of_components(tmp_path: Path) -> None:
+    quick = {"bootstrap": "none", "trees": "none"}
+    vgi_cli.fit(skewed(500, 1), out=tmp_path / "run", threads=1, set=quick)
+    candidates = json.loads((tmp_path / "run" / "contest.json").read_text())["candidates"]
+    by = {one["transform"]: one["settings"] for one in candidates if one["settings"].get("by") == "group"}
+    assert set(by) == {"normal", "linear"}
+    assert by["linear"]["components"] > 1  # a line and normal noise of one width do not describe x given y
 
 
 def test_candidates_without_slopes_of_each_level_win_where_these_are_worse_beyond_noise() -> None:

@@ -213,8 +213,8 @@ class _Contest:
         self.refused: list[str] = []
 
     def enter_all(self, named: Sequence[tuple[str, Recipe]], others: Sequence[tuple[str, Recipe]]) -> None:
-        """Score all candidates: those `named` that EM fits, one or two more of the best of these, the one with slopes
-        of each level, and the `others`."""
+        """Score all candidates: those `named` that EM fits, one or two more of the best of these, those with slopes of
+        each level, and the `others`."""
         share = 1 / (1 + OTHERS * len(others))
         own = share / (len(named) + 3)
         for place, (title, recipe) in enumerate(named):
@@ -340,11 +340,11 @@ class _Contest:
             self.enter(title, best.recipe.with_model(components=largest), start, share, sized=True)
 
     def enter_by_level(self, start: float, share: float) -> None:
-        """The one with slopes of each level, under the transform of the best so far, where these differ."""
-        transform = str(self.standings.best().recipe.table.transform)
-        found = by_level(self._recipe, self._rows, transform)
-        if found is not None:
-            self.enter(*found, start, share)
+        """Those with slopes of each level, under every transform that was entered, where these differ, each with its
+        own number of components."""
+        transforms = list(dict.fromkeys(str(one.recipe.table.transform) for one, _ in self.standings.entries))
+        for place, found in enumerate(by_level(self._recipe, self._rows, transforms)):
+            self.enter(*found, start + share * place / len(transforms), share / len(transforms), sized=True)
 
     def shows_nothing(self, best: Scores) -> bool:
         """Whether there is no evidence in the rows, and in the best scores, that columns say anything of each other."""
