@@ -342,9 +342,9 @@ class _Contest:
     def enter_by_level(self, start: float, share: float) -> None:
         """Those with slopes of each level, under every transform that was entered, where these differ, each with its
         own number of components."""
-        transforms = list(dict.fromkeys(str(one.recipe.table.transform) for one, _ in self.standings.entries))
-        for place, found in enumerate(by_level(self._recipe, self._rows, transforms)):
-            self.enter(*found, start + share * place / len(transforms), share / len(transforms), sized=True)
+        coded = {str(one.recipe.table.transform): one.rows for one, _ in self.standings.entries}
+        for place, found in enumerate(by_level(self._recipe, coded)):
+            self.enter(*found, start + share * place / len(coded), share / len(coded), sized=True)
 
     def shows_nothing(self, best: Scores) -> bool:
         """Whether there is no evidence in the rows, and in the best scores, that columns say anything of each other."""
