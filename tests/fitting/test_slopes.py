@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +16,7 @@ from tests.fitting.test_contest import recipe, rows, standings_of
 from vgi_cli.fitting.contest import slopes
 from vgi_cli.fitting.contest.candidates import by_level, held
 from vgi_cli.fitting.contest.slopes import FEWEST, LEVELS, WELL, column_of_slopes
+from vgi_cli.fitting.rows import Rows
 
 
 def table(n: int, seed: int, low: float, high: float, levels: int = 2, holes: float = 0.25) -> pd.DataFrame:
@@ -29,7 +33,7 @@ def table(n: int, seed: int, low: float, high: float, levels: int = 2, holes: fl
 def test_the_chance_is_that_of_welch_s_test_of_slopes(levels: int) -> None:
     frame = table(100 * levels, 3, 0.1, 0.6, levels)
     frame.loc[frame.group == "level 0", "y"] *= 3  # scatters otherwise
-    found, asked = slopes._chance(
+    found, asked = slopes._chances(
         torch.tensor(frame[["x", "y"]].fillna(0).to_numpy()),
         torch.tensor(frame[["x", "y"]].notna().to_numpy()),
         torch.tensor(frame.group.str[-1].astype(float).fillna(-1.0).to_numpy()),
@@ -46,7 +50,9 @@ def test_the_chance_is_that_of_welch_s_test_of_slopes(levels: int) -> None:
         spread = ((1 - w / w.sum()) ** 2 / free).sum()
         ratio = apart / (1 + 2 * (k - 2) / (k**2 - 1) * spread)
         chances.append(stats.f.sf(ratio, k - 1, (k**2 - 1) / (3 * spread)))
-    assert asked == 2 and found == pytest.approx(min(chances), rel=1e-8)
+    assert asked.tolist() == [[False, True], [True, False]]
+    assert [found[0, 1], found[1, 0]] == pytest.approx(chances, rel=1e-8)
+    assert float(found.diag().min()) == 1.0
 
 
 def test_a_column_on_whose_levels_slopes_depend_is_found_and_no_other() -> None:
@@ -68,15 +74,70 @@ def test_levels_that_are_many_or_have_few_rows_are_not_looked_at() -> None:
     assert column_of_slopes(rows(table(400, 1, 0, 1)[["x", "y", "z"]], of)) is None
 
 
-def test_there_is_a_candidate_with_slopes_of_each_level_where_these_differ() -> None:
+def coded(frame: pd.DataFrame) -> dict[str, Rows]:
+    return {transform: rows(frame, recipe("mixture", transform)) for transform in ("normal", "linear")}
+
+
+def straight(n: int, seed: int) -> pd.DataFrame:
+    """A skewed x that is greater at one level of `group`, and y on it with the same slope at both; a third of x is
+    missing, the more often the greater y is."""
+    rng = np.random.default_rng(seed)
+    group, w = rng.integers(0, 2, n), rng.normal(size=n)
+    x = np.exp(0.32 * w + 0.4 * group + 0.6 * rng.normal(size=n))
+    y = 0.5 * group + 0.6 * x + 0.3 * w + rng.normal(size=n)
+    hidden = rng.random(n) < 1 / (1 + np.exp(0.7 - 0.8 * (y - y.mean()) / y.std()))
+    return pd.DataFrame({"x": x, "w": w, "y": y, "group": np.array(["p", "q"])[group]}).assign(
+        x=np.where(hidden, np.nan, x)
+    )
+
+
+def test_one_slope_on_a_skewed_number_is_taken_for_two_less_often_on_two_scales() -> None:
+    one, both = 0, 0
+    for seed in range(40):
+        scales = coded(straight(400, seed))
+        one += column_of_slopes(scales["normal"]) is not None
+        both += column_of_slopes(*scales.values()) is not None
+    assert one >= 8 and both <= 0.75 * one  # 4 of 40 are chance
+
+
+def test_scales_that_lack_columns_of_the_first_are_not_looked_at() -> None:
+    differ, alike = table(400, 1, -0.5, 0.5), table(400, 1, 0.5, 0.5)
     of = recipe("mixture")
-    found = by_level(of, rows(table(400, 2, -0.5, 0.5), of), "normal")
-    assert found is not None and found[0] == "mixture shifted by the levels, columns bent to normal"
-    assert held(found[1]) == "group" and found[1].model.settings["components"] == 2
-    assert found[1].table.transform == "normal"
-    assert by_level(of, rows(table(400, 2, 0.5, 0.5), of), "normal") is None
+    assert column_of_slopes(rows(differ, of), rows(differ.drop(columns="z"), of)) == "group"
+    assert column_of_slopes(rows(differ, of), rows(alike, of)) is None
+
+
+def test_there_are_candidates_with_slopes_of_each_level_where_these_differ() -> None:
+    of = recipe("mixture")
+    found = by_level(of, coded(table(400, 2, -0.5, 0.5)))
+    assert [title for title, _ in found] == [
+        "mixture shifted by the levels, columns bent to normal",
+        "mixture shifted by the levels, columns standardised",
+    ]
+    assert [own.table.transform for _, own in found] == ["normal", "linear"]
+    for _, own in found:
+        assert held(own) == "group" and own.model.settings.get("components") is None  # held-out rows choose it
+    assert by_level(of, coded(table(400, 2, 0.5, 0.5))) == []
     said = of.with_model(dependence="none")  # whoever says how numbers depend on levels compares that alone
-    assert by_level(said, rows(table(400, 2, -0.5, 0.5), said), "normal") is None
+    assert by_level(said, coded(table(400, 2, -0.5, 0.5))) == []
+
+
+def skewed(n: int, seed: int) -> pd.DataFrame:
+    """y on a skewed x with a slope of 0.3 or 1.2, as a group says; x has holes, the more often the greater y is."""
+    rng = np.random.default_rng(seed)
+    group, x = rng.integers(0, 2, n), rng.gamma(1.0, 1.0, n)
+    y = np.where(group == 1, 1.2, 0.3) * x + 0.5 * rng.normal(size=n)
+    frame = pd.DataFrame({"x": x, "y": y, "group": np.array(["p", "q"])[group]})
+    return frame.assign(x=frame.x.mask(rng.random(n) < 1 / (1 + np.exp(1.0 - 0.8 * y))))
+
+
+def test_slopes_of_each_level_compete_under_both_transforms_each_with_its_number_of_components(tmp_path: Path) -> None:
+    quick = {"bootstrap": "none", "trees": "none"}
+    vgi_cli.fit(skewed(500, 1), out=tmp_path / "run", threads=1, set=quick)
+    candidates = json.loads((tmp_path / "run" / "contest.json").read_text())["candidates"]
+    by = {one["transform"]: one["settings"] for one in candidates if one["settings"].get("by") == "group"}
+    assert set(by) == {"normal", "linear"}
+    assert by["linear"]["components"] > 1  # a line and normal noise of one width do not describe x given y
 
 
 def test_candidates_without_slopes_of_each_level_win_where_these_are_worse_beyond_noise() -> None:

@@ -14,10 +14,12 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 import vgi_cli
+from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.methods.em.sizing import plain
+from vgi_cli.methods.em.em import EmConfig
+from vgi_cli.methods.em.sizing import choose_size, plain
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.family import FilledRows, em_table
 from vgi_cli.models.gaussian.mixture import POOLED_LEVELS, GaussianMixture, MixtureConfig
@@ -115,6 +117,44 @@ def test_a_missing_level_is_drawn_by_bayes_rule_and_a_number_by_the_slope_of_its
         assert abs(float(mean[1] - mean[0]) / 2 - slope) < 0.12
 
 
+def two_humps(N: int) -> Tensor:
+    """Rows of `rows_of` whose first number has two humps at each level, elsewhere at the levels of a; [N, 4]."""
+    x = rows_of(N, 3)
+    far = torch.rand(N, generator=torch.Generator().manual_seed(4)) < 0.4
+    x[:, 0] = 0.3 * x[:, 0] + torch.where(far, 2.0, -2.0) + x[:, A]
+    return x
+
+
+@pytest.mark.parametrize("dependence", ["none", "linear"])
+def test_each_level_may_have_several_components(dependence: str) -> None:
+    x = two_humps(600)
+    missing = with_holes(x, 0.15)
+    settings = {"by": "a", "components": 2, "covariance": "full", "outliers": True, "dependence": dependence}
+    model = GaussianMixture.build(MixtureConfig.model_validate(settings), LAYOUT).double()
+    assert model.gaussians.K == 6 and len(model.log_weights()) == 7
+    model.initialise_filled(FilledRows(x, missing), torch.Generator().manual_seed(2))
+    table, penalty = em_table(x, missing), model.penalty(None, 1e-9)
+    values = [float(model.em_step(table, penalty).objective) for _ in range(40)]
+    assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(values))
+    share = torch.softmax(model.gaussians.log_prob(x) + model.log_weights(), -1)
+    own = share[:, :6].unflatten(1, (2, 3))[torch.arange(len(x)), :, x[:, A].long()].sum(1)
+    assert torch.allclose(own + share[:, 6], torch.ones(len(x)).double(), atol=1e-12)  # nothing of the other levels
+    humps = model.gaussians.means()[:6, 0].unflatten(0, (2, 3)).sort(0).values.detach()
+    for level in range(3):
+        assert torch.allclose(humps[:, level], torch.tensor([level - 2.0, level + 2.0]).double(), atol=0.35)
+
+
+def test_held_out_rows_choose_how_many_components_each_level_has() -> None:
+    config = MixtureConfig.model_validate({"by": "a", "covariance": "full", "dependence": "linear"})
+    chosen = {}
+    for name, x in (("one", rows_of(400)), ("two", two_humps(400))):
+        table = TensorTable(x, torch.zeros_like(x, dtype=torch.bool), LAYOUT)
+        sizing = choose_size(GaussianMixture, config, table, EmConfig(), torch.Generator().manual_seed(0))
+        chosen[name] = sizing.config.components
+        assert "for each level of 'a', shrunk by" in sizing.reason and "(tried 1 to 3, by 2 to 8 rows" in sizing.reason
+    assert chosen == {"one": 1, "two": 2}
+
+
 def test_parameters_come_back_as_they_were_saved() -> None:
     x = rows_of(300)
     model = fitted(x, with_holes(x))
@@ -130,9 +170,9 @@ def test_parameters_come_back_as_they_were_saved() -> None:
 def test_free_parameters_do_not_count_levels_that_a_component_never_has() -> None:
     count = {}
     for by in ("a", None):
-        settings = {"by": by, "components": 3, "covariance": "full", "outliers": False}
+        settings = {"by": by, "components": 2 if by else 6, "covariance": "full", "outliers": False}
         count[by] = GaussianMixture.build(MixtureConfig.model_validate(settings), LAYOUT).free_parameters()
-    assert count["a"] == count[None] - 3 * 2
+    assert count["a"] == count[None] - 6 * 2
 
 
 def table() -> pd.DataFrame:
@@ -148,7 +188,6 @@ def table() -> pd.DataFrame:
     [
         ({"model.by": "age"}, "model.by=age: no modelled column of levels has that name"),
         ({"model.by": "x"}, "model.by=x: no modelled column of levels has that name"),
-        ({"model.by": "sex", "model.components": 3}, "model.components=3: with model.by=sex there are 2 components"),
     ],
 )
 def test_what_no_column_of_levels_can_be_is_refused(tmp_path: Path, settings: dict[str, object], message: str) -> None:
@@ -161,9 +200,9 @@ def test_what_no_column_of_levels_can_be_is_refused(tmp_path: Path, settings: di
 def test_a_fit_by_levels_fills_and_says_what_it_is(tmp_path: Path, method: str) -> None:
     run = vgi_cli.fit(table(), out=tmp_path / "run", model="mixture", method=method, epochs=3, set={"model.by": "sex"})
     settings = yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())["model"]
-    assert settings["by"] == "sex" and settings["components"] == 2
+    assert settings["by"] == "sex" and settings["components"] == 1
     config = MixtureConfig.model_validate({k: v for k, v in settings.items() if k != "name"})
     assert config.shrinkage in [share * (2 + 2) for share in POOLED_LEVELS]
-    assert plain(config) == f"2 clusters, one for each level of 'sex', shrunk by {config.shrinkage:g} rows"
+    assert plain(config) == f"1 cluster for each level of 'sex', shrunk by {config.shrinkage:g} rows"
     filled = vgi_cli.impute(run, m=2)
     assert all(not one.isna().any().any() for one in filled)

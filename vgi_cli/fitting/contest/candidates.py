@@ -70,15 +70,21 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
     ]
 
 
-def by_level(recipe: Recipe, rows: Rows, transform: str) -> tuple[str, Recipe] | None:
-    """The candidate with slopes of each level, with words for it, where rows say that these differ."""
-    by = column_of_slopes(rows) if _may_shift(recipe, rows) else None
+def by_level(recipe: Recipe, coded: Mapping[str, Rows]) -> list[tuple[str, Recipe]]:
+    """The candidates with slopes of each level, one for each transform, with words for it; none where the rows do not
+    say under every one that slopes differ. How many components each level has is left open.
+
+    coded  the rows as each transform encodes them
+    """
+    rows = list(coded.values())
+    by = column_of_slopes(*rows) if _may_shift(recipe, rows[0]) else None
     if by is None:
-        return None
-    own = recipe.with_model("mixture", **ONE_SHIFTED, by=by).with_table(transform=transform)
-    return f"{SHIFTED}, {TRANSFORMS.get(transform, UNSCALED)}", own.with_model(
-        **own.model_settings.settled(rows.table.layout).model_dump(mode="json")
-    )
+        return []
+    own = recipe.with_model("mixture", **ONE_SHIFTED, by=by)
+    return [
+        (f"{SHIFTED}, {TRANSFORMS.get(transform, UNSCALED)}", own.with_table(transform=transform))
+        for transform in coded
+    ]
 
 
 def _may_shift(recipe: Recipe, rows: Rows) -> bool:

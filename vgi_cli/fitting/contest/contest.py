@@ -43,6 +43,7 @@ from vgi_cli.fitting.choosing import FEWEST_COMPARED
 from vgi_cli.fitting.contest import scoring
 from vgi_cli.fitting.contest.average import average, average_words
 from vgi_cli.fitting.contest.candidates import TRANSFORMS, Candidate, by_level, candidates, compared
+from vgi_cli.fitting.contest.evidence import is_lacking
 from vgi_cli.fitting.contest.judges import Fit, FitFold, Judge, fit_as_ever
 from vgi_cli.fitting.contest.kept import KeptScores
 from vgi_cli.fitting.contest.league import League
@@ -135,7 +136,7 @@ def hold(
             work.reporter.say("one model alone suits this table: there is none to compare it with")
         return None
     league = contest.standings.decided()
-    _tell(league, work.reporter)
+    _tell(league, contest, work.reporter)
     winner = league.entries[league.winner][0]
     members = average(league, len(used))
     if len(members) > 1:
@@ -171,15 +172,16 @@ def _tell_cut(contest: _Contest, work: Work) -> None:
         work.reporter.warn(f"the time limit left no time to compare {name}")
 
 
-def _tell(league: League, reporter: Reporter) -> None:
-    """Show the league table, and warn where nobody in it is good."""
+def _tell(league: League, contest: _Contest, reporter: Reporter) -> None:
+    """Show the league table, and warn where nobody in it is good, and nothing else shows that columns say anything of
+    each other."""
     rows = len(league.entries[0][1].cells)
     reporter.say(f"{len(league.entries)} models were compared on {rows:,} rows:")
     for line in (*league.lines(), *league.legend()):
         reporter.say(line)
-    best = min((scores.cells for _, scores in league.entries), key=lambda cells: float(cells.mean()))
-    mean, noise = float(best.mean()), float(best.std()) / len(best) ** 0.5
-    if mean >= 1:
+    best = min((scores for _, scores in league.entries), key=lambda scores: float(scores.cells.mean()))
+    mean, noise = float(best.cells.mean()), float(best.cells.std()) / rows**0.5
+    if mean >= 1 and contest.shows_nothing(best):
         reporter.warn(
             f"no model is seen to fill hidden cells better than each column alone would (best score {mean:.2f}, "
             f"standard error {noise:.2f}): columns say little of each other, or too little for so few rows. Where "
@@ -211,8 +213,8 @@ class _Contest:
         self.refused: list[str] = []
 
     def enter_all(self, named: Sequence[tuple[str, Recipe]], others: Sequence[tuple[str, Recipe]]) -> None:
-        """Score all candidates: those `named` that EM fits, one or two more of the best of these, the one with slopes
-        of each level, and the `others`."""
+        """Score all candidates: those `named` that EM fits, one or two more of the best of these, those with slopes of
+        each level, and the `others`."""
         share = 1 / (1 + OTHERS * len(others))
         own = share / (len(named) + 3)
         for place, (title, recipe) in enumerate(named):
@@ -338,11 +340,15 @@ class _Contest:
             self.enter(title, best.recipe.with_model(components=largest), start, share, sized=True)
 
     def enter_by_level(self, start: float, share: float) -> None:
-        """The one with slopes of each level, under the transform of the best so far, where these differ."""
-        transform = str(self.standings.best().recipe.table.transform)
-        found = by_level(self._recipe, self._rows, transform)
-        if found is not None:
-            self.enter(*found, start, share)
+        """Those with slopes of each level, under every transform that was entered, where these differ, each with its
+        own number of components."""
+        coded = {str(one.recipe.table.transform): one.rows for one, _ in self.standings.entries}
+        for place, found in enumerate(by_level(self._recipe, coded)):
+            self.enter(*found, start + share * place / len(coded), share / len(coded), sized=True)
+
+    def shows_nothing(self, best: Scores) -> bool:
+        """Whether there is no evidence in the rows, and in the best scores, that columns say anything of each other."""
+        return is_lacking(best, self._rows.at(self._some), self._odds)
 
     def schema(self, recipe: Recipe) -> Schema:
         """The columns as a recipe that was tried encodes them."""

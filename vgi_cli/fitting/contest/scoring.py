@@ -131,7 +131,7 @@ def columns_of(rows: Rows) -> list[Column]:
             shares = torch.bincount(cells.long(), minlength=levels) / max(len(cells), 1)
             found.append(Column(_levels_alone(shares.double(), levels), levels, holed))
         else:
-            found.append(Column(_half_mean_difference(cells), 0, holed))
+            found.append(Column(half_mean_difference(cells), 0, holed))
     return found
 
 
@@ -157,7 +157,7 @@ def _alone(cells: Tensor, weight: Tensor, levels: int) -> float:
         ordered = cells[order]
         below = ordered.cumsum(0) - ordered
         apart = ordered * (2.0 * torch.arange(n) - n) + ordered.sum() - 2 * below  # from all others, added up
-        return float(weight[order] @ apart) / max(n - 1, 1) - _half_mean_difference(cells)
+        return float(weight[order] @ apart) / max(n - 1, 1) - half_mean_difference(cells)
     shares = torch.bincount(cells.long(), minlength=levels) / len(cells)
     return _levels_alone(shares.double(), levels, torch.zeros_like(shares).double().index_add(0, cells.long(), weight))
 
@@ -313,12 +313,17 @@ def _levels_alone(shares: Tensor, levels: int, judged: Tensor | None = None) -> 
     are `judged`; 0 where there is one level."""
     if int((shares > 0).sum()) < 2:
         return 0.0
+    return float(((shares if judged is None else judged) * level_losses(shares, levels)).sum())
+
+
+def level_losses(shares: Tensor, levels: int) -> Tensor:
+    """[levels] the mean of `_losses` of each level by DRAWS draws by these shares [levels]."""
     hits = torch.arange(DRAWS + 1, dtype=torch.float64)
-    law = torch.distributions.Binomial(DRAWS, shares[:, None]).log_prob(hits).exp()  # [levels, hits]
-    return float(((shares if judged is None else judged) * (law @ _log_loss(hits, DRAWS, levels))).sum())
+    law: Tensor = torch.distributions.Binomial(DRAWS, shares[:, None]).log_prob(hits).exp()  # [levels, hits]
+    return law @ _log_loss(hits, DRAWS, levels)
 
 
-def _half_mean_difference(values: Tensor) -> float:
+def half_mean_difference(values: Tensor) -> float:
     """Half the mean distance of two of the values: the CRPS of a law at its own draws."""
     n = len(values)
     if n < 2:

@@ -3,6 +3,10 @@
 For each column of few levels and each pair of numbers: the slopes of one on the other, level by level, and whether they
 differ by more than chance, by Welch's test of means, of which each slope has its own variance (Welch 1951): numbers
 need not scatter alike at all levels. All columns and pairs that are looked at share CHANCE equally.
+
+A relation that bends has other slopes where a level has other numbers, without any that depends on the level; what
+bends on one scale may be straight on another. So slopes have to differ on every scale that a table is looked at on,
+those of one number on another on each of them.
 """
 
 from __future__ import annotations
@@ -24,11 +28,11 @@ CHANCE = 0.1
 """How probable it may be that slopes are taken to differ in some column where they do in none."""
 
 
-def column_of_slopes(rows: Rows) -> str | None:
-    """The column of levels on which slopes depend by the least chance; None where they depend on none."""
-    table, layout = rows.table, rows.table.layout
+def column_of_slopes(*scales: Rows) -> str | None:
+    """The column of levels on which slopes depend by the least chance; None where they depend on none. `scales`: the
+    same rows with numbers encoded in several ways; those of other columns than the first one has are not looked at."""
+    table, layout = scales[0].table, scales[0].table.layout
     used = table.used[:: -(-len(table.used) // ROWS)]
-    x, seen = table.x[used].double(), ~table.missing[used]
     numbers = list(layout.continuous)
     most = min(LEVELS, len(table.used) / (WELL * max(len(numbers), 1)))
     looked = [
@@ -36,21 +40,27 @@ def column_of_slopes(rows: Rows) -> str | None:
         for j in layout.discrete
         if layout.level_counts[j] <= most and layout.widths[layout.column_of[j]] == 1
     ]
+    alike = [one.table for one in scales if one.table.layout.level_counts == layout.level_counts]
     found = []
     for name, j in looked:
-        level = torch.where(seen[:, j], x[:, j], -1.0)
-        chance, pairs = _chance(x[:, numbers], seen[:, numbers], level, layout.level_counts[j])
-        if pairs:
-            found.append((chance, pairs, name))
+        level = torch.where(table.missing[used, j], -1.0, table.x[used, j].double())
+        every = [
+            _chances(one.x[used][:, numbers].double(), ~one.missing[used][:, numbers], level, layout.level_counts[j])
+            for one in alike
+        ]
+        asked = torch.stack([pairs for _, pairs in every]).all(0)
+        if bool(asked.any()):
+            chances = torch.stack([own for own, _ in every]).amax(0)[asked]
+            found.append((float(chances.min()), int(asked.sum()), name))
     if not found:
         return None
     chance, _, name = min(found)
     return name if chance < CHANCE / (sum(pairs for _, pairs, _ in found) / 2) else None  # y on x and x on y are one
 
 
-def _chance(x: Tensor, seen: Tensor, level: Tensor, levels: int) -> tuple[float, int]:
-    """How probable it is by chance that the slopes of some pair of numbers x [N, D] differ as much between levels
-    [N] (-1: missing), for the pair of which that is the least; and of how many pairs it was asked."""
+def _chances(x: Tensor, seen: Tensor, level: Tensor, levels: int) -> tuple[Tensor, Tensor]:
+    """Of each pair of numbers x [N, D] how probable it is by chance that the slopes of the second on the first differ
+    as much between levels [N] (-1: missing), and of which pairs it was asked, both [D, D]."""
     from scipy.stats import f
 
     slopes, variances, free = [], [], []
@@ -71,12 +81,13 @@ def _chance(x: Tensor, seen: Tensor, level: Tensor, levels: int) -> tuple[float,
     b, weight, df = torch.stack(slopes), 1 / torch.stack(variances), torch.stack(free)
     some = (weight > 0).sum(0)
     asked = (some >= 2) & ~torch.eye(len(some), dtype=torch.bool)
+    chances = torch.ones(asked.shape, dtype=torch.float64)
     if not bool(asked.any()):
-        return 1.0, 0
+        return chances, asked
     b, weight, df, k = b[:, asked], weight[:, asked], df[:, asked], some[asked].double()
     total = weight.sum(0)
     apart = (weight * (b - (weight * b).sum(0) / total).square()).sum(0) / (k - 1)
     spread = torch.where(weight > 0, (1 - weight / total).square() / df, 0.0).sum(0)
     ratio = apart / (1 + 2 * (k - 2) / (k * k - 1) * spread)
-    least = f.sf(ratio.numpy(), (k - 1).numpy(), ((k * k - 1) / (3 * spread)).numpy()).min()
-    return float(least), len(ratio)
+    chances[asked] = torch.from_numpy(f.sf(ratio.numpy(), (k - 1).numpy(), ((k * k - 1) / (3 * spread)).numpy()))
+    return chances, asked

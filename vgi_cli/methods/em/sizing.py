@@ -275,7 +275,7 @@ def plain(config: ModelConfig) -> str:
     size = words[0] if len(words) == 1 else f"{words[0]} with {words[1]}{' each' if not _single(config) else ''}"
     by = config.model_dump(include={"by"}).get("by")
     if by is not None:
-        size = f"{size}, one for each level of '{by}'"
+        size = f"{size} for each level of '{by}'"
     shrinkage = _shrinkage(config)
     return size if shrinkage is None else f"{size}, shrunk by {shrinkage:g} rows"
 
@@ -286,12 +286,14 @@ def _shrinkage(config: ModelConfig) -> float | None:
 
 
 def _range(tried: Sequence[Candidate]) -> str:
-    """`tried 1 to 8`: of what a size counts first; `tried by 10 to 160 rows` where it is the strength that differs."""
+    """`tried 1 to 8`: of what a size counts first; `tried by 10 to 160 rows` where it is the strength that differs;
+    `tried 1 to 3, by 2 to 8 rows` where both do."""
     strengths = {_shrinkage(candidate.config) for candidate in tried} - {None}
-    if len(strengths) > 1:
-        return f"tried by {min(strengths):g} to {max(strengths):g} rows"  # type: ignore[type-var]
     counts = [next(iter(_counts(candidate.config).values())) for candidate in tried]
-    return f"tried {min(counts)} to {max(counts)}"
+    words = [f"{min(counts)} to {max(counts)}"] if len(strengths) < 2 or min(counts) < max(counts) else []
+    if len(strengths) > 1:
+        words.append(f"by {min(strengths):g} to {max(strengths):g} rows")  # type: ignore[type-var]
+    return f"tried {', '.join(words)}"
 
 
 def describe(config: ModelConfig) -> str:

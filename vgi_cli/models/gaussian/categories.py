@@ -82,8 +82,9 @@ class Categories(nn.Module):
     logits  [K, T] of the conditional tables
     prior   [T] the conditional tables of all rows
     parent  [n] the forest's shape
-    by      the dimension of which each of the first components has one level, in order, and no other (None: there is
-            none); nothing else of those components depends on it
+    by      the dimension of which each component has one level and no other, but for the last ones, which are fewer
+            than there are levels: the levels in order, as often as there is room (None: there is none); nothing else
+            of those components depends on it
     """
 
     parent: Tensor
@@ -119,7 +120,7 @@ class Categories(nn.Module):
         each = self.prior * (self.log_tables() - self.prior.log())
         if self.by is not None:
             each = each.clone()
-            each[: self.forest.levels[self.by], self._held()] = 0.0
+            each[: len(self._one_level()), self._held()] = 0.0
         return rows * each.sum()
 
     @torch.no_grad()
@@ -135,11 +136,17 @@ class Categories(nn.Module):
         assert self.by is not None
         return slice(*self.forest.starts[self.by : self.by + 2])
 
+    def _one_level(self) -> Tensor:
+        """[components that have one level of `by`, levels] 1 for that level."""
+        assert self.by is not None
+        levels = self.forest.levels[self.by]
+        return torch.eye(levels, dtype=self.logits.dtype, device=self.logits.device).repeat(self.K // levels, 1)
+
     @torch.no_grad()
     def _hold(self) -> None:
         """Give each of the first components the one level of `by` that it has, in place."""
         if self.by is not None:
-            one = torch.eye(self.forest.levels[self.by], dtype=self.logits.dtype, device=self.logits.device)
+            one = self._one_level()
             self.logits[: len(one), self._held()] = NEVER * (1 - one)
 
     @torch.no_grad()
@@ -184,8 +191,7 @@ class Categories(nn.Module):
     def free_parameters(self) -> int:
         """Of all tables."""
         free = self.K * sum(a * (b - 1) for a, b in zip(self.forest.rows, self.forest.levels, strict=True))
-        held = 0 if self.by is None else self.forest.levels[self.by]
-        return free - held * (held - 1)
+        return free if self.by is None else free - len(self._one_level()) * (self.forest.levels[self.by] - 1)
 
     def shrink_to(self, other: Self, share: float) -> None:
         """Keep a share of what sets the logits apart from those of other tables on the same forest, in place."""

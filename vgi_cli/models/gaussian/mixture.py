@@ -29,6 +29,8 @@ TABLES = 0.5
 POOLED, POOLED_LEVELS = 2.0, (2.0, 0.5)
 """Pseudo-rows for each column of numbers, and two more, by which each covariance is pulled to the common one; among
 which held-out rows choose where the components are the levels of a column."""
+IN_LEVELS = (1, 2, 3)
+"""Components of each level among which held-out rows choose, where a column of levels says of which a row is."""
 SHRINKAGES = (16.0, 4.0, 1.0, 0.25)
 """Pseudo-rows for each column of numbers by which covariances may be shrunk, where nobody says how many: in tables of
 so few rows that it matters the first are mostly best."""
@@ -39,10 +41,9 @@ FULL_UP_TO = 40
 class MixtureConfig(ModelConfig):
     """Settings of a mixture; what is none is chosen by the method (see methods/sizing).
 
-    components  number K of Gaussians
-    by          a column of levels of which each component has one: as many Gaussians as it has levels, each with its
-                own mean and covariance, so that slopes of numbers may differ between its levels; none: components are
-                clusters of rows, whatever their levels
+    components  number K of Gaussians; with `by`, of those of each level
+    by          a column of levels of which each component has one, with its own mean and covariance, so that slopes of
+                numbers may differ between its levels; none: components are clusters of rows, whatever their levels
     covariance  `full`, or `factor`: F F' + diag(psi), cheaper in many columns; none: full up to 40 columns where no
                 number of factors is given
     factors     number L of factors of each component (`factor` only)
@@ -79,11 +80,6 @@ class MixtureConfig(ModelConfig):
             idle["shrink_to"] = "it is full covariances that are shrunk"
         return idle
 
-    def settled(self, layout: Layout) -> Self:
-        """With as many components as `by` has levels."""
-        by = _place_of(self.by, layout)
-        return self if by is None else self.model_copy(update={"components": layout.level_counts[layout.discrete[by]]})
-
     def unsuited(self, layout: Layout) -> tuple[str, str] | None:
         if self.by is None:
             return None
@@ -91,9 +87,6 @@ class MixtureConfig(ModelConfig):
         if self.by not in able:
             hint = f"one of {', '.join(able)}" if able else "the table has none: leave it out"
             return f"model.by={self.by}: no modelled column of levels has that name", hint
-        if self.components not in (None, able[self.by]):
-            what = f"model.components={self.components}: with model.by={self.by} there are {able[self.by]}"
-            return f"{what} components, as many as levels", "leave model.components out"
         return None
 
     def idle(self, layout: Layout, refits: int) -> Mapping[str, str]:
@@ -142,9 +135,10 @@ class GaussianMixture(GaussianFamily):
 
     @classmethod
     def build(cls, config: MixtureConfig, layout: Layout) -> Self:
-        """What is none: 5 components, covariances by D, 2 factors, no broad components."""
-        config = config.settled(layout)
-        D, K = layout.D - len(layout.discrete), 5 if config.components is None else config.components
+        """What is none: 5 components, or one of each level; covariances by D, 2 factors, no broad components."""
+        by, D = _place_of(config.by, layout), layout.D - len(layout.discrete)
+        K = (5 if by is None else 1) if config.components is None else config.components
+        K *= 1 if by is None else layout.level_counts[layout.discrete[by]]
         factors = min(2, max(D - 1, 0)) if config.factors is None else min(config.factors, D)
 
         def gaussians(count: int) -> Gaussians:
@@ -154,7 +148,6 @@ class GaussianMixture(GaussianFamily):
         scales = MIXED_SCALES if layout.discrete else SCALES
         broad = gaussians(len(scales)) if config.outliers else None
         mixed, edges, dependence = layout if layout.discrete else None, config.levels == "forest", config.dependence
-        by = _place_of(config.by, layout)
         if config.shrink_to == "none":
             return cls(gaussians(K), broad, mixed, edges, dependence or "none", config.shrinkage, by)
         learnt, nu = ShrunkGaussians(K, D, config.shrink_to), config.shrinkage
@@ -165,7 +158,8 @@ class GaussianMixture(GaussianFamily):
         """One path of components for full covariances, one for each number of factors otherwise; where they are shrunk
         by what nobody says, one for each strength."""
         covariance = _covariance(config, D)
-        counts = [K for K in (1, 2, 3, 5, 8, 12, 20) if 10 * K <= N] or [1]
+        most = (1, 2, 3, 5, 8, 12, 20) if config.by is None else IN_LEVELS
+        counts = [K for K in most if 10 * K <= N] or [1]
         components = counts if config.components is None else [config.components]
         factors: list[int | None] = [config.factors]
         if covariance == "factor" and config.factors is None:
@@ -189,7 +183,7 @@ class GaussianMixture(GaussianFamily):
     @torch.no_grad()
     def initialise_filled(self, filled: FilledRows, generator: torch.Generator) -> None:
         """Centres by k-means++ and five sweeps of k-means on standardised rows; one covariance for all, that within.
-        The levels of a dimension count in k-means as much as a number does."""
+        The levels of a dimension count in k-means as much as a number does, but not within levels of `by`."""
         dtype, device, K, mixed = self.logits.dtype, self.logits.device, self.gaussians.K, None
         self.to(filled.x.device)  # that of the rows and of the generator: a GPU would gain nothing here
         x = rows = filled.x.to(torch.float64)
@@ -199,10 +193,12 @@ class GaussianMixture(GaussianFamily):
         several = x.shape[1] > 0  # columns of numbers: torch warns of the variances of none
         spread = x.std(0, correction=0) if several else x[0]
         unit = (x - x.mean(0)) / torch.where(spread > 0, spread, 1.0)
-        if mixed is not None:
-            unit = torch.cat([unit, mixed.spread(rows)], 1)
-        by = None if mixed is None else mixed.categories.by
-        label = _k_means(unit, K, generator) if mixed is None or by is None else mixed.levels_of(rows)[:, by]
+        if mixed is None:
+            label = _k_means(unit, K, generator)
+        elif (by := mixed.categories.by) is None:
+            label = _k_means(torch.cat([unit, mixed.spread(rows)], 1), K, generator)
+        else:
+            label = _in_levels(unit, mixed.levels_of(rows)[:, by], mixed.categories.forest.levels[by], K, generator)
         if isinstance(mixed, Shifted) and self._shifts:
             self.double()
             mixed.choose(filled._replace(x=rows), label)
@@ -340,6 +336,17 @@ class GaussianMixture(GaussianFamily):
 
     def free_parameters(self) -> int:
         return self.logits.shape[0] - 1 + self.gaussians.free_parameters()
+
+
+def _in_levels(unit: Tensor, level: Tensor, levels: int, K: int, generator: torch.Generator) -> Tensor:
+    """[N] the component in 0..K-1 of each row: the rows of each level [N] in K / levels clusters, one number of these
+    after the other, each with a component of every level."""
+    label, clusters = level.clone(), K // levels
+    for one in range(levels if clusters > 1 else 0):
+        at = level == one
+        if int(at.sum()) > clusters:
+            label[at] = one + levels * _k_means(unit[at], clusters, generator)
+    return label
 
 
 def _place_of(name: str | None, layout: Layout) -> int | None:
