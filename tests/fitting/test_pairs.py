@@ -210,6 +210,26 @@ def test_an_effect_is_seen_beside_larger_ones_of_other_columns() -> None:
     assert not found[3:5].any()
 
 
+def test_rows_that_weigh_more_than_others_show_no_effects_by_chance() -> None:
+    """Of a column of 40 levels that says nothing of a number: as little with weights as without."""
+    layout, n = Layout.of(("x", "a"), levels=(0, 40)), 300
+    found: dict[bool, list[float]] = {False: [], True: []}
+    for seed in range(12):
+        g = torch.Generator().manual_seed(seed)
+        x = torch.stack([torch.randn(n, generator=g), torch.randint(40, (n,), generator=g).float()], 1).double()
+        table = make_table(x, torch.zeros_like(x, dtype=torch.bool), layout).to(dtype=torch.float64)
+        model = GaussianMixture.build(MixtureConfig(components=1, levels="independent"), layout).double()
+        model.initialise(x, torch.Generator().manual_seed(0))
+        model.eval().requires_grad_(False)
+        counts = torch.bincount(torch.randint(n, (n,), generator=g), minlength=n)
+        weights = 4 * torch.rand(n, generator=g) ** 3
+        for own in (None, weights):
+            moved = pairs_of(model, table, counts, own, torch.Generator().manual_seed(1))[0]
+            found[own is not None].append(float(moved.std()) if len(moved) else 0.0)
+    assert pairs._chance(counts, torch.full((n,), 3.0)) == pytest.approx(2.0)
+    assert all(float(np.mean(own)) < 0.15 for own in found.values())
+
+
 def test_effects_that_leave_nothing_of_a_number_are_told_apart() -> None:
     """As a sum of two lists of prices, or a price for each level of two columns that say the same."""
     g = torch.Generator().manual_seed(1)

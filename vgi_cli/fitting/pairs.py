@@ -79,7 +79,9 @@ def pairs_of(
                 if not levels[j]:
                     if len(observed) >= FEWEST_CELLS:
                         columns = [indicators.place(i) for i in range(part.D) if levels[i] and (j, i) not in tails]
-                        pairs[j] = _shifts(seen, value, weight[observed], columns)
+                        own = None if weights is None else weights[observed]
+                        chance = _chance(counts[observed], own)
+                        pairs[j] = _shifts(seen, value, weight[observed], columns, chance)
                     x[drawn, j] = cell.at(drawn).moved(pairs[j]).quantile(u)
                     continue
                 if len(observed) >= FEWEST_CELLS:
@@ -171,14 +173,25 @@ def _apart(levels: Tensor, numbers: Tensor, weight: Tensor) -> tuple[Tensor, Ten
     return told, left, (varied * share[:, None]).mT @ varied + NARROW * torch.eye(numbers.shape[1])
 
 
-def _shifts(cell: Cell, value: Tensor, weight: Tensor, columns: Sequence[slice]) -> Tensor:
+def _chance(counts: Tensor, weights: Tensor | None) -> float:
+    """How much more chance makes of the means of rows that were each drawn so often (counts [n]) than of as many rows
+    of a table: twice as much, since they are a resample; and more where their own weights [n] differ (Kish 1965)."""
+    if weights is None:
+        return 2.0
+    counts, weights = counts.double(), weights.double()
+    square = (counts * weights.square()).sum() * counts.sum()
+    return 2.0 * float(square / (counts * weights).sum().square())
+
+
+def _shifts(cell: Cell, value: Tensor, weight: Tensor, columns: Sequence[slice], chance: float = 2.0) -> Tensor:
     """[F, 1] by how much to move the law of a number for each level of the columns of levels (their places among those
     of all), from rows that hold these values [n] and weigh so much [n]; empty where no column says more of it.
+    `chance`: as of `_chance`.
 
     What the law leaves of the values is a sum of effects of the levels, which are drawn from a normal distribution for
     each column, and a rest. The variances of these distributions are found by moments, column by column, less what the
     effects of the others are then found to be, PASSES times: what the means of levels vary beyond what chance makes of
-    them, twice, since the rows are a resample of rows.
+    them.
     """
     left = value - cast(ColumnLaw, cell.law).centre()
     total = weight.sum()
@@ -195,7 +208,7 @@ def _shifts(cell: Cell, value: Tensor, weight: Tensor, columns: Sequence[slice])
             others[place] = 0
             means = (sums[place] - products[place] @ others)[some] / own[some]
             means = means - (own[some] * means).sum() / total
-            apart = (own[some] * means.square()).sum() - 2 * (int(some.sum()) - 1) * rest
+            apart = (own[some] * means.square()).sum() - chance * (int(some.sum()) - 1) * rest
             room = total - own.square().sum() / total
             if apart > 0 and room > 0:
                 ridge[place] = (rest / (apart / room)).clamp(min=LEAST_PULL)
@@ -206,6 +219,6 @@ def _shifts(cell: Cell, value: Tensor, weight: Tensor, columns: Sequence[slice])
         system = products[kept][:, kept]
         pulled = system + ridge[kept].diag()
         effects[kept] = torch.linalg.solve(pulled, sums[kept])
-        # Degrees of freedom, twice, for the same reason.
-        taken = min(2 * float(torch.linalg.solve(pulled, system).trace()), float(total) / 2)
+        # Degrees of freedom, by chance as many more.
+        taken = min(chance * float(torch.linalg.solve(pulled, system).trace()), float(total) / 2)
     return effects[:, None].to(torch.float32)
