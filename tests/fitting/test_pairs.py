@@ -210,6 +210,62 @@ def test_an_effect_is_seen_beside_larger_ones_of_other_columns() -> None:
     assert not found[3:5].any()
 
 
+def test_rows_that_weigh_more_than_others_show_no_effects_by_chance() -> None:
+    """Of a column of 40 levels that says nothing of a number: as little with weights as without."""
+    layout, n = Layout.of(("x", "a"), levels=(0, 40)), 300
+    found: dict[bool, list[float]] = {False: [], True: []}
+    for seed in range(12):
+        g = torch.Generator().manual_seed(seed)
+        x = torch.stack([torch.randn(n, generator=g), torch.randint(40, (n,), generator=g).float()], 1).double()
+        table = make_table(x, torch.zeros_like(x, dtype=torch.bool), layout).to(dtype=torch.float64)
+        model = GaussianMixture.build(MixtureConfig(components=1, levels="independent"), layout).double()
+        model.initialise(x, torch.Generator().manual_seed(0))
+        model.eval().requires_grad_(False)
+        counts = torch.bincount(torch.randint(n, (n,), generator=g), minlength=n)
+        weights = 4 * torch.rand(n, generator=g) ** 3
+        for own in (None, weights):
+            moved = pairs_of(model, table, counts, own, torch.Generator().manual_seed(1))[0]
+            found[own is not None].append(float(moved.std()) if len(moved) else 0.0)
+    assert pairs._chance(counts, torch.full((n,), 3.0)) == pytest.approx(2.0)
+    assert all(float(np.mean(own)) < 0.15 for own in found.values())
+
+
+def test_effects_that_leave_nothing_of_a_number_are_told_apart() -> None:
+    """As a sum of two lists of prices, or a price for each level of two columns that say the same."""
+    g = torch.Generator().manual_seed(1)
+    x = torch.zeros(10_000, 4, dtype=torch.float64)
+    x[:, 2], x[:, 3] = torch.randint(2, (10_000,), generator=g), torch.randint(3, (10_000,), generator=g)
+    columns, weight = [slice(3, 5), slice(5, 9)], torch.ones(10_000, dtype=torch.float64)
+    for a, b in ((0.5, 0.3), (0.0, 1.0)):
+        value = a * x[:, 2] + b * x[:, 3]
+        one = cell(x, 0)
+        assert one.law is not None
+        one.law = one.law._replace(mean=torch.zeros_like(one.law.mean))
+        found = _shifts(one, value, weight, columns)[:, 0]
+        assert found.abs().max() < 1.5  # the last level of all has no row: what is said of it is near 0
+        assert found[8] == 0
+        torch.testing.assert_close(one._by_levels(found[:, None], 1)[:, 0], value - value.mean(), atol=1e-4, rtol=0)
+    twice = x.clone()
+    twice[:, 3] = twice[:, 2]
+    one = cell(twice, 0)
+    assert one.law is not None
+    one.law = one.law._replace(mean=torch.zeros_like(one.law.mean))
+    found = _shifts(one, twice[:, 2], weight, columns)[:, 0]
+    torch.testing.assert_close(found[3:5], found[5:7], atol=1e-4, rtol=0)
+    assert found[4] - found[3] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_a_level_that_the_law_rules_out_is_not_drawn_however_much_speaks_for_it() -> None:
+    x = rows(2)
+    one = cell(x, 1)
+    one.probs = torch.tensor([[0.75, 0.25, 0.0]] * 2, dtype=torch.float64)
+    said = torch.zeros(10, 3)
+    said[3:5, 2] = 900.0
+    assert torch.equal(one.paired(said), one.probs)
+    said[3:5, 1] = 900.0
+    torch.testing.assert_close(one.paired(said), torch.tensor([[0.0, 1.0, 0.0]] * 2, dtype=torch.float64))
+
+
 @pytest.mark.parametrize("count", [100, 600])
 def test_each_refit_of_many_rows_takes_others(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(pairs, "MOST_ROWS", 600)

@@ -160,7 +160,8 @@ class _Tried:
 
     def _moving(self, place: int, wanted: Floats, exact: Floats, free: Bools) -> Iterator[tuple[int, Floats]]:
         """Of the sums and products of a column: places of other columns that are `free` [n, columns], and what they
-        should be [n] so that it is what is `wanted` [n] beside codes `exact` [n, columns], by up to a digit more."""
+        should be [n] so that it is what is `wanted` [n] beside codes `exact` [n, columns]; then a digit more, and one
+        less."""
         for one, places in self._computed:
             if place not in places or np.isnan(wanted).all():
                 continue

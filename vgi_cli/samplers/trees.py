@@ -101,15 +101,17 @@ class Cell:
         return law._replace(mean=law.mean + self._by_levels(pairs, 1)) if len(pairs) else law
 
     def paired(self, pairs: Tensor) -> Tensor:
-        """[R, levels] of a column of levels, as they are corrected for the other cells of the row (`Tree.pairs`)."""
+        """[R, levels] of a column of levels, as they are corrected for the other cells of the row (`Tree.pairs`); as
+        the law has them where nothing is left of a level that it allows."""
         probs = cast(Tensor, self.probs)
         if not len(pairs):
             return probs
         score = self._by_levels(pairs, probs.shape[1])
         for number, slope in zip(self.numbers.unbind(1), pairs[self.levels :, : probs.shape[1]], strict=False):
             score += number[:, None] * slope
-        probs = probs * (score - score.amax(1, keepdim=True)).exp()
-        return probs / probs.sum(1, keepdim=True)
+        factors = (score - score.amax(1, keepdim=True)).exp()
+        total = (probs * factors).sum(1, keepdim=True)
+        return torch.where(total > 0, probs * factors / total, probs)
 
     def _by_levels(self, pairs: Tensor, width: int) -> Tensor:
         """[R, width] sums over the levels of a row, one after the other: no row depends on other rows."""
