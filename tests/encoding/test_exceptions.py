@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.exceptions import Excepted, excepted_among
@@ -125,3 +126,13 @@ def test_nearly_a_line_by_few_far_rows_alone_is_not_said() -> None:
     near = pd.DataFrame({"a": rng.normal(size=N)})
     near["b"] = near.a + 0.005 * rng.normal(size=N)
     assert len(found(near)[1]) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weights_of_few_digits_accuse_nobody(seed: int) -> None:
+    """A gain a day is a difference divided by 365; with three digits of that some rows would be off by one."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"born": rng.uniform(20, 50, 213).round(1), "grown": rng.integers(150, 350, 213)})
+    frame["gain"] = ((frame.grown - frame.born) / 365).round(3)
+    excepted, lines, schema = found(frame)
+    assert excepted == [] and lines == [] and [one.names[0] for one in schema.relations] == ["gain"]
