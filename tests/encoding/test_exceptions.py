@@ -136,3 +136,6 @@ def test_weights_of_few_digits_accuse_nobody(seed: int) -> None:
     frame["gain"] = ((frame.grown - frame.born) / 365).round(3)
     excepted, lines, schema = found(frame)
     assert excepted == [] and lines == [] and [one.names[0] for one in schema.relations] == ["gain"]
+    frame.loc[[20, 70], "gain"] += 0.1
+    excepted, _, _ = found(frame)
+    assert [one.rows for one in excepted] in ([(20, 70)], [])  # of a quarter of the rows weights may not be found
