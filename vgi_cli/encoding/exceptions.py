@@ -135,14 +135,23 @@ def _excepted(every: Rows, part: Rows, one: Redundant, way: Way) -> Excepted | N
         return None
     codes, half = every.codes(relation.names), half_digit(every.columns[relation.names[0]])
     whole = np.flatnonzero(~np.isnan(codes).any(1))
-    off = departing(relation, codes[whole], half)
-    if len(whole) < FEWEST or not 0 < off.sum() <= 2 * most_of(len(whole)):
-        return None  # up to twice as many: of few rows weights are found by few
-    clean = whole[~off]
-    relation = relation_of(every.some(clean), Redundant(relation.names[0], relation.names[1:], one.how), way)
+    if len(whole) < FEWEST:
+        return None
+    for wide in (2 * half, half) if relation.rounded else (half,):  # rows off by a digit: weights may have too few
+        off = departing(relation, codes[whole], wide)
+        if 0 < off.sum() <= 2 * most_of(len(whole)):  # up to twice as many: of few rows weights are found by few
+            found = _all_but(every, whole[~off], Redundant(relation.names[0], relation.names[1:], one.how), way)
+            if found is not None:
+                return found
+    return None
+
+
+def _all_but(every: Rows, clean: Ints, one: Redundant, way: Way) -> Excepted | None:
+    """What a candidate says of `clean` rows, where it holds in all but a few of all rows, and these speak for it."""
+    relation = relation_of(every.some(clean), one, way)
     if relation is None:
         return None
-    codes = every.codes(relation.names)
+    codes, half = every.codes(relation.names), half_digit(every.columns[relation.names[0]])
     whole = np.flatnonzero(~np.isnan(codes).any(1))
     off = departing(relation, codes[whole], half)
     kept = 0 < off.sum() <= most_of(len(whole)) and _speak(codes[whole, 0], off, len(every.columns), relation)

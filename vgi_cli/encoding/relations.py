@@ -62,6 +62,8 @@ FOLLOWING = ("part", "numbers")
 """Candidates that are kept beside other relations of their column."""
 CLOSELY = ("line", "sum")
 """Candidates of which so little is left that all of it may be rounding."""
+ALMOST = 0.05
+"""Share of the rows that depart from what half of the rows have shown, up to which all are asked again."""
 FEWEST_APART, DISTANCES = 30, 60
 """Rows in which two columns are observed, that are asked at least whether they differ by a few values alone; and
 distances that are kept."""
@@ -156,6 +158,18 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
     rough = one.how == "rounded"  # of which there are many
     looked_at = some_rows(codes) if rough else codes
 
+    def by_rows(names: tuple[str, ...], rows: Floats, places: Sequence[int]) -> Relation | None:
+        """What rows [n, columns] say of columns at some places."""
+        if one.how == "product":
+            return product_of(names, rows, digits, exact)
+        relation = sum_of(names, rows, digits.at(places), way, plain=rough)
+        return relation if relation is not None and _is_plain(relation, one, digit) else None
+
+    def in_all(relation: Relation, rows: Floats) -> Relation | None:
+        """A relation from which no row departs, where there is one."""
+        ways = [_of_its_day(relation, columns), relation]
+        return next((one for one in ways if not departing(one, rows, digit).any()), None)  # e.g. divided by 0
+
     def found(places: Sequence[int]) -> Relation | None:
         whole = looked_at[:, [0, *places]]
         whole = whole[~np.isnan(whole).any(1)]
@@ -165,11 +179,8 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
         names = (one.name, *(one.by[place - 1] for place in places))
         learnt = whole[::2] if not exact and len(places) > 1 else whole  # many weights fit rounded rows by chance
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-            if one.how == "product":
-                relation = product_of(names, learnt, digits, exact)
-            else:
-                relation = sum_of(names, learnt, digits.at([0, *places]), way, plain=rough)
-            if relation is None or not (one.how == "product" or _is_plain(relation, one, digit)):
+            relation = by_rows(names, learnt, [0, *places])
+            if relation is None:
                 return None
             if relation.slack and all(_on_calendar(columns[name]) for name in relation.names):
                 return None
@@ -181,8 +192,12 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
             halves = np.abs(relation.weights) * digits.largest[left]
             if not _tells(relation, its, halves, len(places) + 1, len(columns)):
                 return None
-            ways = [_of_its_day(relation, columns), relation]
-            return next((one for one in ways if not departing(one, its, digit).any()), None)  # e.g. divided by 0
+            kept = in_all(relation, its)
+            if kept is None and len(learnt) < len(whole) and _nearly(relation, its, digit):
+                again = by_rows(relation.names, its, left)
+                if again is not None and again.names == relation.names and not again.slack:
+                    kept = in_all(again, its)
+            return kept
 
     for places in _by_weight(looked_at, one.how == "product"):
         relation = found(places)
@@ -318,6 +333,12 @@ def enough(first: Floats, used: int, choice: float) -> bool:
     """Whether so many rows [n] speak for what holds in all of them, where so many of them were used to find it, and the
     choice of its columns among all of them took so many nats."""
     return bool((len(first) - used) * _entropy(first) >= ENOUGH + choice)
+
+
+def _nearly(relation: Relation, values: Floats, digit: float) -> bool:
+    """Whether hardly a row [n, columns] departs from a relation that half of them have shown, where its first column
+    alone is rounded: its weights may have too few digits for the others."""
+    return not relation.slack and float(departing(relation, values, digit).mean()) <= ALMOST
 
 
 def _is_plain(relation: Relation, one: Redundant, digit: float) -> bool:

@@ -27,6 +27,8 @@ FEWEST, ASKED = 10, 0.5
 that column may be one that does not apply there."""
 LEAST = -FEWEST * math.log1p(-ASKED)
 """Nats of the fewest such rows: less is nothing to speak of where other levels have no cell either."""
+REACH = 2.0
+"""A fill beyond the limit of a threshold becomes a number within it that is so many times as far from it at most."""
 COVERED = 0.9
 """Share of the rows without a cell that another column explains, from which on a column does not."""
 MOST_LEVELS = 20
@@ -241,12 +243,15 @@ def keep_thresholds(
     draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], blank: Bools
 ) -> None:
     """Draw another number in place of each that goes with no cell of a column which is observed, from those that are
-    seen beside such cells, in place. Arguments as of `keep_skips`."""
+    seen beside such cells and lie within REACH of how far it was beyond the limit, in place: what the other cells of a
+    row say of it does not get lost. Arguments as of `keep_skips`."""
     for one in schema.thresholds:
         at = schema.modelled.index(one.name)
         rows = np.flatnonzero(missing[:, at] & _answered(one, schema, blank))
-        values, fills = np.array(one.values), draws[:, rows, at]
-        drawn = values[np.minimum((uniform(one.name)[:, rows] * len(values)).astype(int), len(values) - 1)]
+        fills, sign = draws[:, rows, at], 1 if one.side == "below" else -1
+        values = np.array(one.values)[::sign]  # the nearest to the limit first
+        near = np.searchsorted(sign * values, sign * one.limit + REACH * np.abs(fills - one.limit), side="right")
+        drawn = values[(uniform(one.name)[:, rows] * near).astype(int).clip(max=near - 1)]
         draws[:, rows, at] = np.where(one.excludes(fills), drawn, fills)
 
 
