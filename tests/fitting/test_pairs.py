@@ -290,6 +290,18 @@ def test_the_work_is_bounded() -> None:
     assert rows_for(narrow) == 0
 
 
+def test_the_laws_of_numbers_count_as_work() -> None:
+    """Of 40 columns, two of them of levels, fewer rows are taken than of ten, though levels are as many."""
+    x = torch.zeros(20_000, 1)
+
+    def rows(numbers: int) -> int:
+        layout = Layout.of(tuple(f"c{i}" for i in range(numbers + 2)), levels=(0,) * numbers + (3, 3))
+        wide = x.expand(-1, numbers + 2)
+        return rows_for(make_table(wide, torch.zeros_like(wide, dtype=torch.bool), layout))
+
+    assert rows(8) == 10_000 and 2_000 < rows(38) < 8_000 and 500 < rows(76) < 1_000
+
+
 def test_a_level_that_the_law_rules_out_leaves_a_law() -> None:
     """Where rows have it all the same."""
     x = rows(300)

@@ -46,8 +46,9 @@ FEWEST_CELLS, FEWEST_ROWS, MOST_ROWS = 14, 500, 10_000
 """Of a column with fewer observed cells nothing is learnt, nor where the work leaves fewer rows than FEWEST_ROWS of a
 table that has more; of at most MOST_ROWS. Each refit of a table with more takes others, and a resample of them."""
 WORK = 3e9
-"""Multiplications that the coefficients of a refit may take: some two seconds. Counted, never timed. What the laws of
-the cells take comes on top: some ten seconds for 10,000 rows of 40 columns in 12 clusters."""
+"""Multiplications that a refit may take: a few seconds. Counted, never timed."""
+GAUSSIANS = 5
+"""As many are counted of a mixture."""
 
 
 def pairs_of(
@@ -104,8 +105,8 @@ def rows_for(table: TensorTable) -> int:
     W, columns, numbers = sum(counts), len(counts), table.D - len(counts)
     F = W + numbers
     # A step takes F (rows + F) multiplications for each level of the column; coordinates F² (rows + F) a column of
-    # levels, the equations of a number W² (rows + W).
-    each = ROUNDS * (STEPS * F * W + columns * F**2 + numbers * W**2)
+    # levels, the equations of a number W² (rows + W), the laws of a column numbers² for each Gaussian.
+    each = ROUNDS * (STEPS * F * W + columns * F**2 + numbers * W**2 + table.D * GAUSSIANS * numbers**2)
     once = ROUNDS * (STEPS * F**2 * W + columns * F**3 + numbers * W**3)
     rows = min(table.N, MOST_ROWS, int(max(WORK - once, 0.0) / each))
     return rows if rows >= min(FEWEST_ROWS, table.N) else 0
