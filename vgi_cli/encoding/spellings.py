@@ -70,7 +70,10 @@ def missing_levels(table: Table, columns: Sequence[Column]) -> list[str]:
         others = [level for level in levels if level not in negative]
         coded = len(others) > 1 and all(map(COMMA.fullmatch, others)) and all(map(NEGATIVE.fullmatch, negative))
         found: dict[str, int] = {}
+        scale = in_order(levels) or ()  # none, mild, moderate, severe
         for code, level in enumerate(levels):
+            if level in scale:
+                continue
             if level.casefold() in UNKNOWN or NINES.fullmatch(level) or (coded and level in negative):
                 assert isinstance(column, Levelled)
                 count = int((column.codes(table.column(column.name)) == code).sum())
