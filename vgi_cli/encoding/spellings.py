@@ -70,7 +70,7 @@ def missing_levels(table: Table, columns: Sequence[Column]) -> list[str]:
         others = [level for level in levels if level not in negative]
         coded = len(others) > 1 and all(map(COMMA.fullmatch, others)) and all(map(NEGATIVE.fullmatch, negative))
         found: dict[str, int] = {}
-        scale = in_order(levels) or ()  # none, mild, moderate, severe
+        scale = (in_order(levels) or ()) if column.kind == "ordinal" else ()  # none, mild, moderate, severe
         for code, level in enumerate(levels):
             if level in scale:
                 continue
