@@ -76,7 +76,8 @@ def keep_relations(
 
     A hole that the other cells of its relation determine gets what they say; so does one that two sums determine
     together. Where several cells of a relation are missing, all but one stay as they were drawn and the last one is
-    computed: the rounded one, else the first of those that can take what is left, by the size of their share in a sum.
+    computed: the one of which the observed cells of the row say clearly less than of the others (`spreads.py`); else
+    the rounded one, else the first of those that can take what is left, by the size of their share in a sum.
     Where all columns of a sum are rounded, a draw that is no farther from it than they are stays; another one is drawn
     anew, as rounding goes.
     Where none can, the next ones move to the end of their limits as well; a factor is as near to what it should be as

@@ -18,7 +18,7 @@ from vgi_cli.columns.spreads import Spread
 from vgi_cli.encoding.redundant import as_number, codes_of
 from vgi_cli.table.base import Table
 
-FEWEST, ROWS = 30, 4_000
+FEWEST, ROWS = 30, 2_000
 """Rows with both cells by which it is asked how much one column says of another one: fewest, and most, evenly spread.
 """
 SAYS, MOST = 0.7, 10
