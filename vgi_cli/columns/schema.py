@@ -30,6 +30,7 @@ from vgi_cli.columns.number import Constant, as_written
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.skips import Skip, Threshold, Unasked
+from vgi_cli.columns.spreads import Spread
 from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError, RunError, UsageError, nearest
@@ -133,8 +134,8 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
 @dataclass(frozen=True)
 class Schema:
     """The columns of a fitted table in its order, the transform behind the codecs, and the relations between modelled
-    columns, their orders, skips, thresholds and structural zeros that fills keep to, and what follows from columns that
-    are carried."""
+    columns, their orders, skips, thresholds and structural zeros that fills keep to, what follows from columns that are
+    carried, and how well columns of relations are known from others."""
 
     columns: tuple[Column, ...]
     transform: Transform = "linear"
@@ -146,6 +147,7 @@ class Schema:
     unasked: tuple[Unasked, ...] = ()
     structural_zeros: tuple[StructuralZeros, ...] = ()
     lookups: tuple[Lookup, ...] = ()
+    spreads: tuple[Spread, ...] = ()
 
     @cached_property
     def encoded(self) -> tuple[ModelledColumn, ...]:
@@ -199,6 +201,7 @@ class Schema:
                 _adapter(StructuralZeros).dump_python(one, mode="json") for one in self.structural_zeros
             ],
             "lookups": [_adapter(Lookup).dump_python(one, mode="json") for one in self.lookups],
+            "spreads": [_adapter(Spread).dump_python(one, mode="json") for one in self.spreads],
         }
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -228,6 +231,7 @@ class Schema:
         kept = {"relations": document.relations, "orders": document.orders, "skips": document.skips}
         kept |= {"thresholds": document.thresholds, "unasked": document.unasked}
         kept |= {"structural_zeros": document.structural_zeros, "lookups": document.lookups}
+        kept |= {"spreads": document.spreads}
         schema = cls(columns, document.transform, **kept)
         if not all(_fits(one, schema) for one in schema.relations):
             raise _damaged("relations do not fit the columns")
@@ -248,6 +252,8 @@ class Schema:
         carried = {column.name for column in columns if isinstance(column, Carried)}
         if not all(one.by in carried and _codes_fit(one.codes, counts.get(one.name)) for one in schema.lookups):
             raise _damaged("what follows from carried columns does not fit the columns")
+        if not all({one.name, *(name for name, _ in one.beside)} <= set(counts) for one in schema.spreads):
+            raise _damaged("spreads do not fit the columns")
         return schema
 
 
@@ -265,6 +271,7 @@ class _Document:
     unasked: tuple[Unasked, ...] = ()
     structural_zeros: tuple[StructuralZeros, ...] = ()
     lookups: tuple[Lookup, ...] = ()
+    spreads: tuple[Spread, ...] = ()
 
 
 def _decided(one: Unasked, schema: Schema) -> bool:

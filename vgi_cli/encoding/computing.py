@@ -15,6 +15,7 @@ from vgi_cli.columns.relations import Relation
 from vgi_cli.encoding.dates import Wanted, moved
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.rounding_law import quantiles
+from vgi_cli.encoding.spreads import TermSpread
 from vgi_cli.encoding.sums import FLOAT, NEARLY, noise_of
 
 WITHIN = 1e-6
@@ -38,6 +39,7 @@ class RelationCells:
     tried    [N] rows in which it was asked what its only unknown cell is
     uniform  gives random numbers from 0 to 1 [m, N], where several columns are rounded; None: there are none
     single   by place the rows in which the cell there is the only unknown one, and it was not asked; None: not known
+    spreads  of its terms, by place; none where they are not known
     """
 
     relation: Relation
@@ -48,6 +50,7 @@ class RelationCells:
     tried: Bools = field(repr=False)
     uniform: Callable[[], Floats] | None = None
     single: list[Ints] | None = None
+    spreads: Sequence[TermSpread] = ()
 
     def chance(self, rows: Ints) -> Floats | None:
         """Random numbers of some rows [m, rows]."""

@@ -42,6 +42,7 @@ from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
 from vgi_cli.encoding.skips import Skipped, skipped, skips_among, thresholds_among, unasked_among
+from vgi_cli.encoding.spreads import spreads_among
 from vgi_cli.encoding.straight import torn
 from vgi_cli.encoding.structural_zeros import structural_zeros_among
 from vgi_cli.encoding.suspects import suspects
@@ -236,7 +237,8 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
     thresholds = thresholds_among(table, schema, kept) if looked else ()
     schema = replace(schema, relations=relations, orders=orders, skips=kept, thresholds=thresholds, lookups=lookups)
     zeros = structural_zeros_among(table, schema) if looked else ()
-    return replace(schema, unasked=unasked_among(table, schema), structural_zeros=zeros)
+    spreads = spreads_among(table, schema)
+    return replace(schema, unasked=unasked_among(table, schema), structural_zeros=zeros, spreads=spreads)
 
 
 def _check_modelled(table: Table, schema: Schema, flags: Mapping[str, str], some: bool) -> None:

@@ -36,12 +36,16 @@ from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
 from vgi_cli.encoding.retrying import retry
 from vgi_cli.encoding.skips import against_answers, keep_skips, keep_thresholds, unkept_skips
+from vgi_cli.encoding.spreads import term_spreads
 from vgi_cli.encoding.structural_zeros import keep_structural_zeros
 
 LATE = ("bands", "part")
 """Relations of which the second column is a number that the first one leaves some room, or a date."""
 MOST = 200
 """Relations, those included that follow from two others."""
+CLEARLY = 2.0
+"""A cell is known clearly less than another one where its term lies so many times as far apart in rows that are alike.
+"""
 GONE = 1e-9
 """A difference of two weights that is this share of them is none: the column has dropped out."""
 
@@ -72,7 +76,8 @@ def keep_relations(
 
     A hole that the other cells of its relation determine gets what they say; so does one that two sums determine
     together. Where several cells of a relation are missing, all but one stay as they were drawn and the last one is
-    computed: the rounded one, else the first of those that can take what is left, by the size of their share in a sum.
+    computed: the one of which the observed cells of the row say clearly less than of the others (`spreads.py`); else
+    the rounded one, else the first of those that can take what is left, by the size of their share in a sum.
     Where all columns of a sum are rounded, a draw that is no farther from it than they are stays; another one is drawn
     anew, as rounding goes.
     Where none can, the next ones move to the end of their limits as well; a factor is as near to what it should be as
@@ -274,7 +279,8 @@ def _kept(
             half = float(one.open_by(np.array(columns[0].deviation), digit))
             tried = np.zeros(len(missing), bool)
             own = functools.partial(uniform, one.names[0]) if uniform is not None and one.slack else None
-            made.append(RelationCells(one, columns, places, half, digit, tried, own))
+            spreads = term_spreads(one, schema)
+            made.append(RelationCells(one, columns, places, half, digit, tried, own, spreads=spreads))
         return sorted(made, key=lambda one: one.half / one.columns[0].deviation)
 
     told = cells(own)
@@ -457,6 +463,8 @@ def _settle(
         if j in rooms and not cells.relation.coded
     }
     chance = cells.chance(rows)
+    if cells.spreads:
+        _least_known(_Open(values, free, done, chance, own), cells, missing[rows], order)
     for place in order:
         value, able = solve(cells, place, values, chance=chance)
         moved = free[:, place] & ~done & able & _in_room(value, own.get(place))
@@ -469,6 +477,60 @@ def _settle(
         some = free[:, place]
         draws[:, rows[some], j] = after[:, some, place]
     known[np.ix_(rows, cells.places)] = True
+
+
+class _Open(NamedTuple):
+    """Rows in which several cells of a relation are unknown.
+
+    values  [m, n, places] the cells, and ...
+    free    [n, places] ... which of them may change
+    done    [m, n] where they go together
+    chance  [m, n] random numbers from 0 to 1; None: there are none
+    rooms   by place from where to where [n] the cells may be
+    """
+
+    values: Floats
+    free: Bools
+    done: Bools
+    chance: Floats | None
+    rooms: Mapping[int, tuple[Floats, Floats]]
+
+    def solved(self, cells: RelationCells, place: int, values: Floats, rows: Ints) -> tuple[Floats, Bools]:
+        """What other cells of values [m, rows, places] of some rows say of one at a place, and where it may be that."""
+        value, able = solve(cells, place, values, chance=None if self.chance is None else self.chance[:, rows])
+        return value, able & self.inside(place, value, rows)
+
+    def inside(self, place: int, values: Floats, rows: Ints) -> Bools:
+        """Which cells [m, rows] at a place lie where they may."""
+        room = self.rooms.get(place)
+        return _in_room(values, None if room is None else (room[0][rows], room[1][rows]))
+
+
+def _least_known(some: _Open, cells: RelationCells, missing: Bools, order: Sequence[int]) -> None:
+    """Compute the cells of a relation of which the rest of the row says least, in place, where it is clearly less than
+    of those that would be computed by their `order`; where digits do not let that be met, it is moved as near as they
+    go, and the latter take what is left. `missing` [n, columns]: of all columns."""
+    free, places = some.free, np.array(order)
+    spread = np.stack([one.of(missing) for one in cells.spreads], 1)
+    least, first = np.where(free, spread, -1.0).argmax(1), places[free[:, places].argmax(1)]
+    rows = np.arange(len(free))
+    less = free.any(1) & (spread[rows, least] > CLEARLY * spread[rows, first])
+    for place, other in sorted(set(zip(least[less].tolist(), first[less].tolist(), strict=True))):
+        at = np.flatnonzero(less & (least == place) & (first == other))
+        values = some.values[:, at]
+        value, able = some.solved(cells, place, values, at)
+        values[..., place] = np.where(able, value, values[..., place])
+        said = cells.relation.solved(values, place, values[..., 0])
+        near = clipped(cells.columns[place], said)
+        digit = half_digit(cells.columns[place]) * (1 + WITHIN)
+        nearly = ~able & np.isfinite(said) & (np.abs(near - said) <= digit) & some.inside(place, near, at)
+        moved = values.copy()
+        moved[..., place] = np.where(nearly, near, values[..., place])
+        rest, as_well = some.solved(cells, other, moved, at)
+        moved[..., other] = rest
+        taken = nearly & as_well
+        some.values[:, at] = np.where(taken[..., None], moved, values)
+        some.done[:, at] |= able | taken
 
 
 def _in_room(values: Floats, room: tuple[Floats, Floats] | None) -> Bools:
