@@ -43,7 +43,7 @@ from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.series import series
 from vgi_cli.encoding.skips import Skipped, skipped, thresholds_among
-from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, scales_of_words, spelled_alike
+from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, numbers_as_codes, scales_of_words, spelled_alike
 from vgi_cli.encoding.texts import text_doubts, thousands
 from vgi_cli.encoding.totals import totals
 from vgi_cli.table.base import Table
@@ -94,6 +94,7 @@ def suspects(
     where that was asked."""
     unnamed = [column for column in schema.columns if column.role == "data" and column.name not in said]
     doubts = thousands(table, unnamed) + text_doubts(table, unnamed) + several_answers(table, unnamed)
+    doubts += numbers_as_codes(table, unnamed)
     doubts += limits_as_missing(table, schema) + words_for_missing(table, schema)
     doubts += missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
     ranked = Ranked(table, schema, said)
