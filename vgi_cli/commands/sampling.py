@@ -333,7 +333,10 @@ class Sampling:
         if self._apart:
             one, of = self._apart == 1, f" of the {self.kept} filled tables together" if self.kept > 1 else ""
             filled = f"{self._apart:,} {'' if of else 'filled '}row{'s' * (not one)}{of} do{'es' * one}"
-            why = "no fills were found that suit the limits of their columns, observed cells and all such rules"
+            left = (
+                f"{'it is' if one else 'they are'} left as drawn, since the search found no fills (there may be some)"
+            )
+            why = f"{left} that suit the limits of their columns, observed cells and all such rules"
             broken = [(rule_words(rule, self._fitted.schema), n) for rule, n in self._broken.most_common()]
             rules = [f"{words} ({n:,} row{'s' * (n > 1)})" for words, n in broken]
             which = f"; not kept: {some_of(rules, NAMED, ', which -v lists')}" if rules else ""
