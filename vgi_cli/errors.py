@@ -130,6 +130,18 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     return min(near)[1] if near else None
 
 
+def begins_alike(name: str, known: Iterable[str]) -> str | None:
+    """The one of the known options that begins with the same three letters as `name` and else needs the fewest slips
+    of the keyboard, at most half as many as it has letters (`--true` for `--truth`); none where there is none."""
+    near = []
+    for other in sorted(known):
+        said, real = name.lstrip("-").casefold(), other.lstrip("-").casefold()
+        slips = _slips(said, real)
+        if len(said) > 3 and said[:3] == real[:3] and 2 * slips <= max(len(said), len(real)):
+            near.append((slips, other))
+    return min(near)[1] if near else None
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """`did you mean 'x'?` for the nearest valid name, else the list of them: the text of a hint."""
     names = sorted(known)

@@ -153,6 +153,8 @@ def test_version(vgi: Vgi) -> None:
             f"expected one of: {', '.join(FIRST)}",
         ),
         (["fit", "--modle", "fa"], "no such option: --modle", "did you mean '--model'?"),
+        (["evaluate", "--true", "x"], "no such option: --true", "did you mean '--truth'?"),
+        (["fit", "--timing", "fa"], "no such option: --timing", "vgi fit --help lists what is possible"),
         (["fit", "--frobnicate", "x"], "no such option: --frobnicate", "vgi fit --help lists what is possible"),
         (
             ["report", "--checkpoint", "r 1"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,35 @@ def test_holes_stay_in_every_layout(folder: Path, vgi: Vgi) -> None:
     vgi(*at, "-o", folder / "mids.csv", "--format", "mids-csv", *FLAGS)
     mids = pd.read_csv(folder / "mids.csv")
     as_it_should(mids[mids[".imp"] == 2][survey().columns].reset_index(drop=True), plain[1])
+
+
+def test_fills_of_rows_that_are_not_asked_are_counted(folder: Path, vgi: Vgi) -> None:
+    frame = survey()
+    schema = json.loads((folder / "run" / "schema.json").read_text())
+    assert [(one["name"], one["others"]) for one in schema["skips"]] == [("smoke", ["cigarettes", "brand"])]
+    away = (frame.age < 18) | (frame.age > 70)  # of who has no age it is not known
+    asked = {one["side"]: one["limit"] for one in schema["thresholds"]}
+    assert away.sum() == ((frame.age < asked["below"]) | (frame.age > asked["above"])).sum()
+    unasked = [*[frame[name].isna() & (frame.smoke == "no") for name in ("cigarettes", "brand")], away]
+    smoke, ages = "cigarettes,brand:smoke=no", [f"income:age>{asked['above']}", f"income:age<{asked['below']}"]
+    at = ["impute", "--checkpoint", folder / "run", "--m", 2, "--force", "-o", folder / "n.csv"]
+    words = "fills in each table lie in rows that may not have been asked"
+
+    def said(*flags: str) -> list[str]:
+        lines = vgi(*at, *(word for flag in flags for word in ("--leave-blank", flag))).err.splitlines()
+        return [line for line in lines if "may not have been asked" in line]
+
+    (line,) = said()
+    flags = f"--leave-blank {smoke} --leave-blank '{ages[0]}' --leave-blank '{ages[1]}'"
+    assert line.startswith(f"warning: {sum(map(sum, unasked))} {words}") and f"`vgi impute {flags}` leaves them" in line
+    (line,) = said(smoke)
+    assert line.startswith(f"warning: {away.sum()} {words}") and smoke not in line and f"'{ages[1]}'`" in line
+    assert not said(smoke, *ages)
+    (line,) = said(smoke, "income:age<18", ages[1])
+    assert line.startswith(f"warning: {(frame.age > 70).sum()} {words}")
+    frame[~away & (frame.smoke != "no")].to_csv(folder / "asked.csv", index=False, na_rep="NA")
+    at[1:1] = [folder / "asked.csv"]
+    assert not said()
 
 
 def test_parquet_keeps_its_types(folder: Path, vgi: Vgi) -> None:

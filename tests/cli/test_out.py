@@ -157,3 +157,24 @@ def test_fills_of_a_table_in_a_zip_archive_are_written_as_csv(vgi: Vgi) -> None:
     done = vgi("impute", "--checkpoint", "run", "--m", "1")
     assert done.out == "run/imputed/data.1.csv\n"
     assert Path("run/imputed/data.1.csv").read_text().startswith("a,b\n0,0\n1,1\n")
+
+
+def test_filled_tables_go_into_a_folder(vgi: Vgi) -> None:
+    Path("data.csv").write_text("a,b\n" + "".join(f"{i},{i * i % 7 or 'NA'}\n" for i in range(30)))
+    vgi("fit", "data.csv", "--model", "fa", "--set", "bootstrap=none", "--out", "run")
+    words = ("impute", "--checkpoint", "run", "-o")
+    Path("there").mkdir()
+    assert vgi(*words, "there", "--m", "2").out == "there/data.1.csv\nthere/data.2.csv\n"
+    assert vgi(*words, "new/deep/", "--m", "1").out == "new/deep/data.1.csv\n"
+    assert Path("new/deep/data.1.csv").read_bytes() == Path("there/data.1.csv").read_bytes()
+    assert vgi(*words, "there", "--format", "single").out == "there/data.csv\n"
+    assert vgi(*words, "new/", "--format", "mids-csv", "--m", "2").out == "new/data.mids.csv\n"
+    assert vgi(*words, "other", "--m", "1").out == "other.1.csv\n"  # no folder: the name of a file
+    assert sorted(path.name for path in Path().iterdir()) == ["data.csv", "new", "other.1.csv", "run", "there"]
+    for more in ([], ["--dry-run"]):
+        done = vgi(*words, "there", "--m", "2", *more)
+        assert (done.code, done.error) == (2, "there/data.1.csv exists")
+    done = vgi(*words, ".", "--format", "single")
+    assert (done.code, done.error) == (2, "data.csv is the table that is imputed")
+    assert "there/data.1.csv" in vgi(*words, "there", "--m", "2", "--force", "--dry-run").out
+    assert vgi_cli.impute("run", out="there", m=3, force=True)[2] == Path("there/data.3.csv")

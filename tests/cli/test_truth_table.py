@@ -47,6 +47,17 @@ def test_other_rows_without_ids_are_refused(vgi: Vgi, full: pd.DataFrame) -> Non
     assert not list(Path("run").glob("evaluations*"))
 
 
+def test_fills_that_are_worse_than_draws_from_their_own_column_are_said(vgi: Vgi, full: pd.DataFrame) -> None:
+    full.to_csv("same.csv", index=False)
+    assert "score worse" not in vgi(*EVALUATE, "same.csv").err
+    full.loc[::5, "b"] = (-3 * full.a[::5]).round(2)
+    full.to_csv("against.csv", index=False)
+    done = vgi(*EVALUATE, "against.csv")
+    line = "the fills of column 'b' score worse than draws from the observed cells of their own column"
+    assert f"warning: {line}" in done.err
+    assert sum(line in path.read_text() for path in Path("run/evaluations").glob("*/report.md")) == 1
+
+
 def test_a_few_other_cells_are_said(vgi: Vgi, full: pd.DataFrame) -> None:
     full.loc[3, "a"] = 77.5
     full.to_csv("other.csv", index=False)

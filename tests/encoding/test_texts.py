@@ -238,6 +238,23 @@ def test_lakhs_are_no_text_of_many_levels(tmp_path: Path) -> None:
     assert "'1,45,000' in row 1 (line 2) is no plain number (write 1234.5, without commas, blanks or units)" in line
 
 
+def test_plain_numbers_that_are_taken_for_codes_are_said_to_be(tmp_path: Path) -> None:
+    sizes = [6, 1, 2, 12, 50]
+    said = (
+        "column 'x' is taken for categories: its numbers have only 5 values, with wide gaps between them, as codes "
+        "do: '6' in row 1{} (`--column x=integer` if they are quantities)"
+    )
+    of = table(tmp_path, x=[f"{sizes[i % 5]}" for i in range(N)])
+    assert notes(of) == [said.format(" (line 2)")]
+    for kind in ("integer", "categorical"):
+        assert not any("taken for categories" in line for line in notes(of, kinds={"x": kind}))
+    in_memory = pd.DataFrame({"x": [float(sizes[i % 5]) if i % 11 else np.nan for i in range(1, N + 1)], "y": range(N)})
+    assert said.format("").replace("'6'", "'1'") in notes(from_frame(in_memory))
+    for others in ([0, 1], [3, 70], [1, 2, 3, 4, 5, 99], [0, 1, 2, 3, 4, 5, 6]):
+        own = table(tmp_path, x=[f"{others[i % len(others)]}" for i in range(N)])
+        assert not any("taken for categories" in line for line in notes(own))
+
+
 def test_written_numbers_of_a_few_values_are_said_to_be_few(tmp_path: Path) -> None:
     """And not that a percent sign cannot be read: the flag that is named reads it."""
     of = table(tmp_path, x=["7%", "19%", "0%", "19%"] * (N // 4))

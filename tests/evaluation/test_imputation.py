@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.scale import Scale
 from vgi_cli.errors import FitError
@@ -16,6 +17,7 @@ from vgi_cli.evaluation.imputation import (
     fair_crps,
     score_imputations,
     sliced_wasserstein,
+    worse_than_alone,
 )
 
 SQRT_PI = math.sqrt(math.pi)
@@ -124,3 +126,24 @@ def test_draws_from_columns_alone_are_their_observed_cells_each_as_likely() -> N
     truth = torch.tensor([1.0, 2.0, 2.0, 5.0]).repeat(500)
     apart = (observed[0][:, None] - observed[0]).abs().mean()
     assert float(fair_crps(drawn, truth.double()).mean()) == pytest.approx(float(apart / 2), abs=0.03)
+
+
+def test_columns_whose_fills_are_worse_than_draws_from_the_column_alone_are_found() -> None:
+    n, cells = 19, 400
+    numbers, sex = columns("abc"), Categorical("sex", "categorical", levels=("f", "m"))
+    truth = normal(cells, 4, seed=1)
+    truth[:, 3] = (truth[:, 3] > 0).double()
+    alone = normal(n, cells, 4, seed=2)
+    alone[..., 3] = (alone[..., 3] > 0).double()
+    draws = normal(n, cells, 4, seed=3)
+    draws[..., 0] = 0.5 * draws[..., 0] - truth[:, 0]
+    draws[..., 2] = 0.5 * draws[..., 2] + truth[:, 2]
+    draws[..., 3] = 1 - truth[:, 3]
+    every = torch.ones(cells, 4, dtype=torch.bool)
+    assert worse_than_alone(draws, alone, truth, every, [*numbers, sex]) == ["a", "sex"]
+    few = every.clone()
+    few[9:, 0] = False  # too few cells to tell
+    truth[:, 3] = torch.nan  # not known
+    assert worse_than_alone(draws, alone, truth, few, [*numbers, sex]) == []
+    alone[:, 5:, 0] = torch.nan  # nothing to draw from
+    assert worse_than_alone(draws, alone, truth, every, [*numbers, sex]) == []

@@ -24,7 +24,7 @@ from vgi_cli.cli import completion, help
 from vgi_cli.cli.commands import COMMANDS
 from vgi_cli.cli.console import Console, is_terminal
 from vgi_cli.cli.visible import shown_stdout
-from vgi_cli.errors import Interrupted, UsageError, VgiError, closest, nearest
+from vgi_cli.errors import Interrupted, UsageError, VgiError, begins_alike, closest, nearest
 from vgi_cli.machine.launch import Launch, launched
 from vgi_cli.version import __version__, said
 
@@ -258,7 +258,8 @@ def _parse_text(error: Any, arguments: Sequence[str]) -> tuple[str, str]:
     path = context.command_path if context is not None else "vgi"
     if option and text.startswith("no such option"):
         known = [name for parameter in context.command.params for name in parameter.opts] if context else []
-        close = closest(option, [name for name in known if name.startswith("-")])
+        known = [name for name in known if name.startswith("-")]
+        close = closest(option, known) or begins_alike(option, known)
         if close is not None:
             return text, f"did you mean '{close}'?"
         places = [str(getattr(one, "metavar", "")) for one in context.command.params] if context else []

@@ -29,8 +29,8 @@ FINETUNE = (
 )
 IMPUTE = (
     "Fill the holes of DATA (default: the table that was fitted) with draws from the model. Without --out the tables "
-    "go to RUN/imputed/; with DATA - to stdout. Where DATA is a folder of Parquet, -o NAME/ writes folders with the "
-    "same files: NAME.1/, NAME.2/, …"
+    "go to RUN/imputed/; with DATA - to stdout. With -o FOLDER/, or a folder that exists, they go there. Where DATA is "
+    "a folder of Parquet, -o NAME/ writes folders with the same files: NAME.1/, NAME.2/, …"
 )
 EVALUATE = (
     "Report how well a run explains DATA: log-likelihood of the observed cells, the error of the imputations and the "

@@ -7,11 +7,12 @@ suggest such patterns (`encoding/skips.py`); the user says which of them hold.
 from __future__ import annotations
 
 import csv
+import io
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from vgi_cli.columns.naming import level_of, place_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.skips import Skip, Threshold
+from vgi_cli.columns.wording import typed
 from vgi_cli.errors import UsageError
 
 FLAG = "--leave-blank"
@@ -57,6 +60,41 @@ def read_blanks(texts: Sequence[str], schema: Schema) -> list[Blank]:
     """What `--leave-blank` says of a fitted table, `COL:OTHER=LEVEL`, `COL:OTHER<NUMBER` and the like each; several
     columns have commas between them, as in CSV. UsageError for what has no meaning there."""
     return [_read(text, schema) for text in texts]
+
+
+def blank_flags(others: Sequence[str], conditions: Sequence[str]) -> str:
+    """`--leave-blank 'cigarettes,brand:smoker=no'`, as a shell takes it, for each condition: the flags by which the
+    holes of some columns stay."""
+    names = io.StringIO()
+    csv.writer(names, lineterminator="").writerow(others)
+    before = others[0] if len(others) == 1 else names.getvalue()
+    return " ".join(typed(FLAG, f"{before}:{condition}") for condition in conditions)
+
+
+def level_conditions(column: Levelled, places: Sequence[int]) -> list[str]:
+    """What says of a row that its level is one of those at some places: `smoker=no` for each, or `work!=employed` where
+    that is the only other one."""
+    levels = column.spell(np.array(places, np.float64), None)
+    asked = [float(place) for place in range(column.level_counts[0]) if place not in places]
+    if len(levels) > 1 and len(asked) == 1:
+        return [f"{column.name}!={column.spell(np.array(asked), None)[0]}"]
+    return [f"{column.name}={level}" for level in levels]
+
+
+def limit_condition(column: ModelledColumn, rule: Threshold) -> str:
+    """What says of a row that its number is beyond the limit of a column: `age<18`."""
+    return f"{rule.name}{'<' if rule.side == 'below' else '>'}{column.spell(np.array([rule.limit]), None)[0]}"
+
+
+def flags_of(rules: Sequence[Skip | Threshold], schema: Schema) -> str:
+    """The flags by which the holes stay that skips of one column, all of the same others, or a threshold say are no
+    answers."""
+    one = rules[0]
+    column = schema.encoded[schema.modelled.index(one.name)]
+    if isinstance(one, Threshold):
+        return blank_flags(one.others, [limit_condition(column, one)])
+    levels = [rule.level for rule in rules if isinstance(rule, Skip)]
+    return blank_flags(one.others, level_conditions(cast(Levelled, column), levels))
 
 
 def take_back(rules: Sequence[Blank], draws: Floats, observed: Floats, missing: Bools, schema: Schema) -> Ints:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from vgi_cli.columns.base import Scores
-from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.numerals import Floats, Ints
 
 BINS = 10
 """Of equal width, between 0 and 1, in the calibration error."""
@@ -30,12 +30,12 @@ def level_scores(draws: Floats, truth: Floats, L: int, ordered: bool) -> Scores:
     rps        ranked probability score, where the levels are ordered: sum over them of (cumulated probability - 1 or
                0)^2, divided by L - 1 (Epstein 1969)
     """
-    n, cells = len(draws), np.arange(len(truth))
+    n = len(draws)
     count = counts(draws, L)
     true = truth.astype(int)
-    hit = np.vstack([count, np.zeros(len(cells))])[true, cells]
+    hit = _hits(count, true)
     own: dict[str, float | None] = {
-        "log_score": float(-np.log((hit + 1) / (n + L)).mean()),
+        "log_score": float(log_scores(draws, truth, L).mean()),
         "brier": float((_squares(count, n).sum(0) + 1 - 2 * hit / n).mean()),
         "error": float((count.argmax(0) != true).mean()),
         "ece": calibration_error(draws, truth, L),
@@ -47,6 +47,17 @@ def level_scores(draws: Floats, truth: Floats, L: int, ordered: bool) -> Scores:
         ends = np.maximum(_ranked(upto, n, places >= 0), _ranked(upto, n, places >= L))
         own["rps"] = float(np.where(true < L, known, ends).mean() / (L - 1))
     return own
+
+
+def log_scores(draws: Floats, truth: Floats, L: int) -> Floats:
+    """[cells] the log score of each cell, in nats."""
+    hit = _hits(counts(draws, L), truth.astype(int))
+    return np.asarray(-np.log((hit + 1) / (len(draws) + L)))
+
+
+def _hits(count: Floats, true: Ints) -> Floats:
+    """[cells] how many draws are of the true level [cells], by how many are of each [L, cells]; 0 of the level L."""
+    return np.asarray(np.vstack([count, np.zeros(len(true))])[true, np.arange(len(true))])
 
 
 def counts(draws: Floats, L: int) -> Floats:

@@ -49,6 +49,7 @@ from vgi_cli.table.inputs import Format, Origin, rough_size
 from vgi_cli.table.outputs import (
     OutputLayout,
     default_output,
+    named_output,
     output_format,
     output_paths,
     refuse_existing,
@@ -207,6 +208,9 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
             _refuse_filled_partitions(folder, seen)
             output = _Output(out, layout, format, paths, folder)
             return _Ready(fitted, request, _Sources(whole, rows), seen, keys, output)
+        if request.out is not None:
+            out = named_output(request.out, described, layout)
+            require_writable(out, ELSEWHERE)
         paths = output_paths(
             out, described, m=request.m or 1, layout=layout, shard=request.part, original=request.original
         )

@@ -35,6 +35,7 @@ from vgi_cli.table.inputs import Origin, require_files, stem_of
 from vgi_cli.table.outputs import (
     OutputLayout,
     default_output,
+    named_output,
     output_paths,
     refuse_existing,
     refuse_sources,
@@ -407,6 +408,9 @@ class ImputeRequest(RunRequest):
             paths = folder_paths(out, m=self.m or 1, layout=layout, shard=self.part)
             refuse_folders(paths, named, force=self.force)
             return
+        if self.out is not None:
+            out = named_output(self.out, origin, layout)
+            require_writable(out, ELSEWHERE)
         paths = output_paths(out, origin, m=self.m or 1, layout=layout, shard=self.part, original=self.original)
         refuse_sources(paths, named, "the table that is imputed")
         if self.out is not None:

@@ -12,7 +12,9 @@ import numpy as np
 
 from vgi_cli.columns.base import Cells, Column
 from vgi_cli.columns.boolean import truth_key
-from vgi_cli.columns.levelled import Levelled, key_of
+from vgi_cli.columns.categorical import Categorical
+from vgi_cli.columns.lattice import mostly_gaps
+from vgi_cli.columns.levelled import Levelled, key_of, number_of, numeric
 from vgi_cli.columns.wording import (
     COMMA,
     MOST_TOKENS,
@@ -23,7 +25,7 @@ from vgi_cli.columns.wording import (
     made_missing,
     token_flags,
 )
-from vgi_cli.encoding.texts import UNKNOWN
+from vgi_cli.encoding.texts import UNKNOWN, as_levels
 from vgi_cli.table.base import Table
 
 NINES = re.compile(r"-?9{2,}")
@@ -65,21 +67,45 @@ def missing_levels(table: Table, columns: Sequence[Column]) -> list[str]:
     """Columns with levels that may stand for missing cells."""
     lines = []
     for column in columns:
-        levels = column.levels if isinstance(column, Levelled) else ()
-        negative = [level for level in levels if level.startswith("-")]
-        others = [level for level in levels if level not in negative]
-        coded = len(others) > 1 and all(map(COMMA.fullmatch, others)) and all(map(NEGATIVE.fullmatch, negative))
         found: dict[str, int] = {}
-        scale = (in_order(levels) or ()) if column.kind == "ordinal" else ()  # none, mild, moderate, severe
-        for code, level in enumerate(levels):
-            if level in scale:
-                continue
-            if level.casefold() in UNKNOWN or NINES.fullmatch(level) or (coded and level in negative):
-                assert isinstance(column, Levelled)
-                count = int((column.codes(table.column(column.name)) == code).sum())
+        if isinstance(column, Levelled):
+            levels = list(column.levels)
+            scale = (in_order(levels) or ()) if column.kind == "ordinal" else ()  # none, mild, moderate, severe
+            for level in _like_missing(levels):
+                if level in scale:
+                    continue
+                count = int((column.codes(table.column(column.name)) == levels.index(level)).sum())
                 found |= {level: count} if count else {}
         if found:
             lines.append((column.name, _unanswered(table.column(column.name), found)))
+    return folded(lines)
+
+
+def _like_missing(levels: Sequence[str]) -> list[str]:
+    """Those of the levels of a column that may stand for missing cells."""
+    negative = [level for level in levels if level.startswith("-")]
+    others = [level for level in levels if level not in negative]
+    coded = len(others) > 1 and all(map(COMMA.fullmatch, others)) and all(map(NEGATIVE.fullmatch, negative))
+    return [
+        level
+        for level in levels
+        if level.casefold() in UNKNOWN or NINES.fullmatch(level) or (coded and level in negative)
+    ]
+
+
+def numbers_as_codes(table: Table, columns: Sequence[Column]) -> list[str]:
+    """Columns of more than two plain numbers that were taken for codes, since there are wide gaps between them, also
+    without those that may stand for missing cells."""
+    lines = []
+    for column in columns:
+        cells = table.column(column.name)
+        if not isinstance(column, Categorical) or cells.dictionary or not numeric(cells):
+            continue
+        levels = [level for level in column.levels if level not in _like_missing(list(column.levels))]
+        numbers = sorted(number for level in levels if (number := number_of(level)) is not None)
+        if len(numbers) > 2 and mostly_gaps(tuple(numbers), float(np.gcd.reduce(np.diff(numbers).astype(np.int64)))):
+            why = as_levels(cells, len(column.levels), "integer")
+            lines.append((column.name, f"column '{column.name}' is taken for categories: {why}"))
     return folded(lines)
 
 

@@ -6,17 +6,16 @@ Nothing here changes how a table is read: these are lines for the user, with the
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from vgi_cli.columns.base import Column, ModelledColumn
+from vgi_cli.columns.blanks import blank_flags, level_conditions, limit_condition
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import THREE, Number, mostly_threes
@@ -44,7 +43,7 @@ from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.series import series
 from vgi_cli.encoding.skips import Skipped, skipped, thresholds_among
-from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, scales_of_words, spelled_alike
+from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, numbers_as_codes, scales_of_words, spelled_alike
 from vgi_cli.encoding.texts import text_doubts, thousands
 from vgi_cli.encoding.totals import totals
 from vgi_cli.table.base import Table
@@ -95,6 +94,7 @@ def suspects(
     where that was asked."""
     unnamed = [column for column in schema.columns if column.role == "data" and column.name not in said]
     doubts = thousands(table, unnamed) + text_doubts(table, unnamed) + several_answers(table, unnamed)
+    doubts += numbers_as_codes(table, unnamed)
     doubts += limits_as_missing(table, schema) + words_for_missing(table, schema)
     doubts += missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
     ranked = Ranked(table, schema, said)
@@ -456,17 +456,14 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
                 f"; in {unknown:,} row{'s' * (unknown > 1)} with {'it' if len(others) == 1 else 'one of them'} "
                 f"'{name}' is missing, and may be filled {either(free)} all the same"
             )
-        asked = [float(place) for place in range(column.level_counts[0]) if place not in places]
-        conditions = [f"{name}={level}" for level in levels]
-        if len(levels) > 1 and len(asked) == 1:
-            conditions = [f"{name}!={column.spell(np.array(asked), None)[0]}"]
+        conditions = level_conditions(cast(Levelled, column), places)
         where = f"'{name}' is {either(quoted)}"
         lines.append(_unasked(others, int(np.isin(codes, places).sum()), where, conditions, _restated(name)) + against)
     for one in thresholds_among(table, schema, [one.skip for one in found]) if looked_for(table, schema) else ():
         limit = columns[one.name].spell(np.array([one.limit]), None)[0]
         rows = int(one.excludes(codes_of(table, columns[one.name])).sum())
         where = f"'{one.name}' is {one.side} {limit}"
-        condition = f"{one.name}{'<' if one.side == 'below' else '>'}{limit}"
+        condition = limit_condition(columns[one.name], one)
         rest = f"; else they are extrapolated{_restated(one.name)}"
         lines.append(_unasked(one.others, rows, where, [condition], rest))
     return capped(lines)
@@ -495,15 +492,11 @@ def _restated(name: str) -> str:
 def _unasked(others: Sequence[str], rows: int, where: str, conditions: Sequence[str], rest: str) -> str:
     """A line on columns that have no cell in so many rows; `rest`: what else is to be said of their fills there."""
     one = len(others) == 1
-    names = io.StringIO()
-    csv.writer(names, lineterminator="").writerow(others)
-    flags = [
-        typed("--leave-blank", f"{others[0] if one else names.getvalue()}:{condition}") for condition in conditions
-    ]
     has, apply = ("has", "it does") if one else ("have", "they do")
+    flags = blank_flags(others, conditions)
     return (
         f"{named('column', others)} {has} no cell in the {rows:,} rows where {where}, and cells in most others: if "
-        f"{apply} not apply there, the fills of these rows mean nothing (`vgi impute {' '.join(flags)}` leaves them "
+        f"{apply} not apply there, the fills of these rows mean nothing (`vgi impute {flags}` leaves them "
         f"blank){rest}"
     )
 

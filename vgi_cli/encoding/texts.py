@@ -125,7 +125,7 @@ def _text(cells: Cells, alone: bool) -> str | None:
     if (line := _nearly(cells, carried, nothing)) is not None:
         return line
     if not alone and len(notations_in(cells, observed)) == 1:
-        return f"{carried}: {_as_levels(cells, observed)}"
+        return f"{carried}: {as_levels(cells, len(different(cells, observed)), 'numeric')}"
     if looks_written(cells, units=alone):
         if (what := _mixed(cells, wrong & ~nothing)) is not None:
             return f"{carried}: {what}"
@@ -146,10 +146,10 @@ def _text(cells: Cells, alone: bool) -> str | None:
     return _many(cells) if alone else None
 
 
-def _as_levels(cells: Cells, observed: Bools) -> str:
-    """Why a column whose cells are numbers, written with more than digits, is one of levels, and the flag by which it
-    is one of numbers."""
-    count, flag = len(different(cells, observed)), f"`{kind_flag(cells.name, 'numeric')}` if they are quantities"
+def as_levels(cells: Cells, count: int, kind: str) -> str:
+    """Why a column whose cells are numbers, of so many values, is one of levels, and the flag by which it is one of
+    numbers, of some kind."""
+    observed, flag = ~cells.missing, f"`{kind_flag(cells.name, kind)}` if they are quantities"
     if cells.dictionary:
         return f"the file says that it is of levels, {first_cell(cells, observed)} among them ({flag})"
     gaps = ", with wide gaps between them" if count > 2 else ""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from vgi_cli.columns.base import ModelledColumn, Scores
 from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.level_scores import log_scores
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
@@ -19,6 +20,9 @@ from vgi_cli.errors import FitError
 COVERAGE_DRAWS = 19
 """[min, max] of 19 draws covers 18/20 = 90 % when truth and draws are exchangeable."""
 DIRECTIONS = 100
+WORSE, WORSE_BY, FEWEST_COMPARED = 2.0, 0.02, 10
+"""Standard errors, and share of the score, by which fills are said to be worse than draws from their column alone; and
+the fewest cells of which that is said."""
 
 
 SCALED = ("crps", "rmse", "mae")
@@ -148,6 +152,37 @@ def draws_alone(codes: Sequence[Tensor], cells: Tensor, generator: torch.Generat
             picked = torch.randint(len(observed), (COVERAGE_DRAWS, int(where.sum())), generator=generator)
             draws[:, where, c] = observed[picked].double()
     return draws
+
+
+def worse_than_alone(
+    draws: Tensor, alone: Tensor, truth: Tensor, hidden: Tensor, columns: Sequence[ModelledColumn]
+) -> list[str]:
+    """The columns whose draws score worse than draws from the column alone: by WORSE standard errors of the mean
+    difference of their cells, and by the share WORSE_BY, of so many cells at least as are FEWEST_COMPARED.
+
+    draws, alone [n, R, columns] (alone: NaN where nothing is known), truth [R, columns] (NaN where unknown), hidden
+    [R, columns], all as for `score_imputations`. The scores are the CRPS of numbers, and the log score of levels.
+    """
+    known = hidden & torch.isfinite(truth) & ~alone[0].isnan()
+    names = []
+    for c, column in enumerate(columns):
+        cells = known[:, c]
+        count = int(cells.sum())
+        if count < FEWEST_COMPARED:
+            continue
+        own, other = (_by_cell(column, x[:, cells, c].double(), truth[cells, c].double()) for x in (draws, alone))
+        more = own - other
+        least = max(WORSE * float(more.std()) / math.sqrt(count), WORSE_BY * float(other.mean()))
+        if float(more.mean()) > least:
+            names.append(column.name)
+    return names
+
+
+def _by_cell(column: ModelledColumn, draws: Tensor, truth: Tensor) -> Tensor:
+    """[cells] the score of draws [n, cells] of each true cell [cells] of a column; less is better."""
+    if isinstance(column, Levelled):
+        return torch.from_numpy(log_scores(draws.numpy(), truth.numpy(), len(column.texts)))
+    return fair_crps(draws, truth)
 
 
 def beside(own: Mapping[str, Any], alone: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,6 +68,13 @@ def default_output(folder: Path, origin: Origin, layout: OutputLayout = "files")
     return folder / f"{origin.stem}{origin.suffix}"
 
 
+def named_output(asked: str, origin: Origin, layout: OutputLayout) -> Path:
+    """Where `-o` puts imputations of a table: a folder that exists, or a name that ends with a slash, holds them by the
+    names that they have without `-o`."""
+    out = Path(asked)
+    return default_output(out, origin, layout) if asked.endswith("/") or out.is_dir() else out
+
+
 def output_paths(
     out: Path,
     origin: Origin,

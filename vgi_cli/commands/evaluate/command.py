@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.wording import named
 from vgi_cli.commands.evaluate.conditionals import comparable_conditionals, diagnose
 from vgi_cli.commands.evaluate.likelihood import (
     DEQUANTISATION_DRAWS,
@@ -39,7 +40,13 @@ from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import RowKeys, cell_scales
 from vgi_cli.errors import InputError, Interrupted, Unwritten, UsageError, VgiError
 from vgi_cli.evaluation import fail_if
-from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores, draws_alone, score_imputations
+from vgi_cli.evaluation.imputation import (
+    COVERAGE_DRAWS,
+    ImputationScores,
+    draws_alone,
+    score_imputations,
+    worse_than_alone,
+)
 from vgi_cli.evaluation.report import (
     entering,
     imputation_part,
@@ -456,25 +463,33 @@ def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[st
         reporter.say(f"{notes[-1]}; --rows all scores every row")
     draws = torch.from_numpy(np.asarray(done.draws))
     scores = score_imputations(draws, true[drawn], hidden[drawn], columns, sd)
-    alone, told = _alone(asked, true[drawn], hidden[drawn])
+    alone, told, worse = _alone(asked, draws, true[drawn], hidden[drawn])
     notes += told
+    if worse:
+        what = "than draws from the observed cells of their own column, which use no other one"
+        notes.append(f"the fills of {named('column', worse)} score worse {what}")
+        reporter.warn(notes[-1])
     included = parameter_uncertainty(fitted, done.sampler, draws_of.uncertainty)
     sampler = {"name": done.sampler, "parameter_uncertainty": included, **done.diagnostics}
     return None if scores is None else imputation_part(scores, alone), sampler, notes
 
 
-def _alone(asked: _Asked, true: Tensor, hidden: Tensor) -> tuple[ImputationScores | None, list[str]]:
-    """The scores of draws from what the table has of each column, for the same cells [R, columns], of many rows some,
-    which a note says; None where it has nothing of any."""
+def _alone(
+    asked: _Asked, fills: Tensor, true: Tensor, hidden: Tensor
+) -> tuple[ImputationScores | None, list[str], list[str]]:
+    """The scores of draws from what the table has of each column, for the same cells [R, columns] as the fills
+    [n, R, columns], of many rows some, which a note says; None where it has nothing of any. Last the columns whose
+    fills score worse."""
     columns, notes = asked.fitted.schema.encoded, []
     generator = stream(seed_of(asked.fitted, asked.request), "evaluate/alone")
     if hidden.numel() > ALONE_CELLS:
         some = torch.randperm(len(hidden), generator=generator)[: max(1, ALONE_CELLS // hidden.shape[1])]
-        true, hidden = true[some], hidden[some]
+        fills, true, hidden = fills[:, some], true[some], hidden[some]
         notes = [f"draws from the columns alone are scored in {len(some):,} of these rows, a random choice"]
     codes = [torch.tensor(column.codes(asked.table.column(column.name))) for column in columns]
     draws = draws_alone(codes, hidden, generator)
-    return score_imputations(draws, true, hidden & ~draws[0].isnan(), columns, asked.sd), notes
+    worse = worse_than_alone(fills, draws, true, hidden, columns)
+    return score_imputations(draws, true, hidden & ~draws[0].isnan(), columns, asked.sd), notes, worse
 
 
 def _wanted_rows(asked: _Asked) -> int:
