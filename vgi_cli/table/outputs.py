@@ -70,9 +70,9 @@ def default_output(folder: Path, origin: Origin, layout: OutputLayout = "files")
 
 def named_output(asked: str, origin: Origin, layout: OutputLayout) -> Path:
     """Where `-o` puts imputations of a table: a folder that exists, or a name that ends with a slash, holds them by the
-    names that they have without `-o`. A path without a name of its own stays, to be refused."""
+    names that they have without `-o`. No name, and the folder above, stay, to be refused."""
     out = Path(asked)
-    folder = out.name not in ("", "..") and (asked.endswith("/") or out.is_dir())
+    folder = asked != "" and out.name != ".." and (asked.endswith("/") or out.is_dir())
     return default_output(out, origin, layout) if folder else out
 
 
