@@ -119,6 +119,15 @@ def alike_skips(skips: Iterable[Skip]) -> list[list[Skip]]:
     return list(groups.values())
 
 
+def levels_without(skips: Iterable[Skip]) -> dict[tuple[str, str], list[int]]:
+    """By the names of a column of levels and of another one the levels of the first that go with no cell of the other."""
+    levels: dict[tuple[str, str], list[int]] = {}
+    for one in skips:
+        for other in one.others:
+            levels.setdefault((one.name, other), []).append(one.level)
+    return levels
+
+
 def _some(names: tuple[str, ...]) -> str:
     """`'a'`, or `one of columns 'a', 'b'`."""
     return f"'{names[0]}'" if len(names) == 1 else f"one of {named('column', names)}"

@@ -268,6 +268,8 @@ class Sampling:
     def leave_blank(self, draws: Floats, rows: Rows) -> None:
         """Take the fills back that are to stay blank, NaN in their place, in draws [m, N, D] of rows. Of those that
         stay, count the ones in rows that are not asked."""
+        if not (self._blanks or self._not_asked):
+            return
         schema = self._fitted.schema
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
         deciding = {one.name for rules in self._not_asked for one in rules}

@@ -17,7 +17,7 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold, Unasked, alike_skips
+from vgi_cli.columns.skips import Skip, Threshold, Unasked, alike_skips, levels_without
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.base import Table
@@ -47,14 +47,10 @@ Side = Literal["below", "above"]
 class Skipped(NamedTuple):
     """What was found.
 
-    rows     with the level
-    unknown  where its column is missing and one of the others observed
-    nats     by column of the others, how unlikely it is that none of the rows has a cell if they are like other rows
+    nats  by column of the others, how unlikely it is that none of the rows has a cell if they are like other rows
     """
 
     skip: Skip
-    rows: int
-    unknown: int
     nats: tuple[float, ...]
 
 
@@ -91,8 +87,7 @@ def skipped(table: Table, schema: Schema) -> list[Skipped]:
                 asked = observed[:, own].any(1)
                 others = tuple(columns[j].name for j in np.flatnonzero(own).tolist())
                 skip = Skip(column.name, level, others, _shares(codes[asked & known], levels))
-                unknown = int((asked & ~known).sum())
-                found.append(Skipped(skip, int(rows[level]), unknown, tuple(nats[own].tolist())))
+                found.append(Skipped(skip, tuple(nats[own].tolist())))
     return found
 
 
@@ -125,7 +120,7 @@ def skips_among(table: Table, schema: Schema, found: Sequence[Skipped]) -> tuple
     pooled = {column.name for column in schema.encoded if column.pooled}
     choice = np.log(max(sum(map(max, (c.level_counts for c in schema.encoded))) * len(schema.encoded), 1))
     kept = []
-    for skip, _, _, nats in found:
+    for skip, nats in found:
         sure = tuple(name for name, own in zip(skip.others, nats, strict=True) if own >= ENOUGH + choice)
         if sure and skip.name not in pooled:
             codes = codes_of(table, columns[skip.name])
@@ -156,11 +151,7 @@ def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip]) -> tup
     observed = np.stack([~table.missing(name) for name in names], 1)
     explained: dict[str, list[Bools]] = {name: [] for name in names}
     able = np.ones(observed.shape, bool)
-    levels: dict[tuple[str, str], list[int]] = {}
-    for skip in skips:
-        for other in skip.others:
-            levels.setdefault((skip.name, other), []).append(skip.level)
-    for (name, other), skipped_at in levels.items():
+    for (name, other), skipped_at in levels_without(skips).items():
         own = codes_of(table, every[name])
         explained[other].append(np.isnan(own) | np.isin(own, skipped_at))
         able[:, names.index(other)] &= ~np.isin(own, skipped_at)

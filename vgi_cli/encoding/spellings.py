@@ -101,7 +101,8 @@ def numbers_as_codes(table: Table, columns: Sequence[Column]) -> list[str]:
         cells = table.column(column.name)
         if not isinstance(column, Categorical) or cells.dictionary or not numeric(cells):
             continue
-        levels = [level for level in column.levels if level not in _like_missing(list(column.levels))]
+        unlike = _like_missing(column.levels)
+        levels = [level for level in column.levels if level not in unlike]
         numbers = sorted(number for level in levels if (number := number_of(level)) is not None)
         if len(numbers) > 2 and mostly_gaps(tuple(numbers), float(np.gcd.reduce(np.diff(numbers).astype(np.int64)))):
             why = as_levels(cells, len(column.levels), "integer")

@@ -21,6 +21,7 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import THREE, Number, mostly_threes
 from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.skips import levels_without
 from vgi_cli.columns.wording import (
     Alarm,
     are,
@@ -471,12 +472,8 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
 
 def _alike(found: Sequence[Skipped]) -> dict[tuple[str, tuple[int, ...]], list[str]]:
     """By a column and several levels of it the columns without a cell at these."""
-    levels: dict[tuple[str, str], list[int]] = {}
-    for skip in (one.skip for one in found):
-        for other in skip.others:
-            levels.setdefault((skip.name, other), []).append(skip.level)
     groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for (name, other), own in levels.items():
+    for (name, other), own in levels_without(one.skip for one in found).items():
         groups.setdefault((name, tuple(own)), []).append(other)
     return groups
 
