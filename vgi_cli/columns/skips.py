@@ -120,7 +120,7 @@ def alike_skips(skips: Iterable[Skip]) -> list[list[Skip]]:
 
 
 def levels_without(skips: Iterable[Skip]) -> dict[tuple[str, str], list[int]]:
-    """By the names of a column of levels and of another one the levels of the first that go with no cell of the other."""
+    """By the names of a column of levels and of another one those levels that go with no cell of the other."""
     levels: dict[tuple[str, str], list[int]] = {}
     for one in skips:
         for other in one.others:
