@@ -164,18 +164,6 @@ def test_weights_have_a_dirichlet_law(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(found.exp().var(0), mean * (1 - mean) / (a.sum() + 1), rtol=0.3, atol=1e-3)
 
 
-def test_a_single_draw_of_its_own_component_is_that_of_draw_each() -> None:
-    table = rows(40, 3, 0.4)
-    model = mixture(3, 3)
-    model.initialise(table.x, torch.Generator().manual_seed(0))
-    noise = torch.randn(40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    label = torch.arange(40) % 3
-    with torch.no_grad():
-        seen = model.gaussians.observe(Incomplete(table.x, table.patterns))
-        expected = seen.draw_each(label, noise, noise[:, :0])
-        torch.testing.assert_close(seen.draw_own(label, noise), expected)  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("config", [{"covariance": "factor", "factors": 1}])
 def test_other_covariances_have_no_posterior_draws(config: dict[str, object]) -> None:
     with pytest.raises(TypeError, match="full covariances"):

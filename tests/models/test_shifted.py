@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 
 from vgi_cli.layout import Layout
+from vgi_cli.maths.gaussian import patterns_of
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.steps import climb, iteration
 from vgi_cli.models.gaussian import shifted as shifted_components
 from vgi_cli.models.gaussian.family import FilledRows, em_table
 from vgi_cli.models.gaussian.gaussians import within
+from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.models.gaussian.mixed import Mixed
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.shifted import CROSSED_ROWS, GROUP_CELLS, GROUPS, MANY_ROWS, Shifted
@@ -70,6 +72,28 @@ def started(x: Tensor, covariance: str = "full", K: int = 2, dependence: str = "
 def shifted(model: GaussianMixture) -> Shifted:
     assert isinstance(model.gaussians, Shifted)
     return model.gaussians
+
+
+@pytest.mark.parametrize("dependence", ["none", "linear"])
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_draws_under_a_component_of_each_row_are_those_under_it_of_all_rows(covariance: str, dependence: str) -> None:
+    """And those of some rows are those of all, of broad components too."""
+    x, _ = rows_of(60)
+    missing, g = with_holes(x), torch.Generator().manual_seed(3)
+    model = started(x, covariance, dependence=dependence)
+    assert dependence == "none" or shifted(model).places
+    with torch.no_grad():
+        seen = model.gaussians.observe(Incomplete(torch.where(missing, 0.0, x), patterns_of(missing)))
+        K = seen.log_prob.shape[1]
+        component = torch.arange(len(x)) % K
+        columns, factors = (torch.randn(len(x), n, dtype=torch.float64, generator=g) for n in (4, model.gaussians.L))
+        drawn = seen.draw_each(component, columns, factors)
+        of_each = torch.stack([seen.draw(k, columns, factors) for k in range(K)])
+        rows = torch.randperm(len(x), generator=g)[:17]
+        some = seen.draw_each(component[rows], columns[rows], factors[rows], rows)
+    assert K > 2
+    torch.testing.assert_close(drawn, of_each[component, torch.arange(len(x))])
+    torch.testing.assert_close(some, drawn[rows])
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import torch
@@ -15,9 +15,9 @@ from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.models.gaussian.rounded import redrawn
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput, enumerated
 
-REDRAWN = 32
-"""Rows outside the box are redrawn so many at a time, of any draws: few enough to be cheap, always as many, so that the
-rounding of a row cannot depend on which other rows are outside."""
+REDRAWN, SWEPT = 64, 32
+"""Rows outside the box are redrawn so many at a time, of any draws, and those that stay outside are swept so many: few
+enough to be cheap, always as many, so that the rounding of a row cannot depend on which other rows are outside."""
 
 
 class ExactImputer(Imputer):
@@ -87,14 +87,16 @@ class ExactImputer(Imputer):
             sides = [(outside & side).sum((0, 1)) for side in (result < box.low, result > box.high)]
             counts = torch.stack([*sides, missing.sum(0) * len(noise.draws)]).cpu()
             self._by_dimension = counts if self._by_dimension is None else self._by_dimension + counts
-        again = outside.any(-1).nonzero()  # which draw, which row
-        for some in range(0, len(again), REDRAWN):
-            self.watch(part[0] + part[1] * some / len(again))
-            draw, row = again[some : some + REDRAWN].T
-            count = len(row)
-            i, r = (torch.cat([index, index[-1:].expand(REDRAWN - count)]) for index in (draw, row))
-            redrawn = self._redraw(model, result[i, r], missing[r], noise.paired(i, r), box, count)
-            result[draw, row] = redrawn[:count]
+        again, left = outside.any(-1).nonzero(), [outside.new_zeros(0)]  # which draw, which row
+        for place, (i, r) in enumerate(_pieces(again, REDRAWN)):
+            self.watch(part[0] + 0.5 * part[1] * place * REDRAWN / len(again))
+            result[i, r], still = self._redraw(model, result[i, r], missing[r], noise.paired(i, r), box)
+            left.append(still)
+        rest = again[torch.cat(left)[: len(again)]]
+        for place, (i, r) in enumerate(_pieces(rest, SWEPT)):
+            self.watch(part[0] + 0.5 * part[1] * (1 + place * SWEPT / len(rest)))
+            result[i, r] = self._gibbs(model, result[i, r], missing[r], noise.paired(i, r).at("gibbs"), box)
+        self._swept += len(rest)
         return result
 
     def _outside(self, box: Box, missing: Tensor, x: Tensor) -> Tensor:
@@ -112,19 +114,18 @@ class ExactImputer(Imputer):
         x = redrawn(cast(GaussianFamily, model), x, missing, self._rounding, one)
         return model.conditional(x, missing).sample(one)[0]
 
-    def _redraw(self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box, count: int) -> Tensor:
-        """REDRAWN rows [., D] outside, of some draws (the last ones repeat row `count - 1`), brought inside."""
+    def _redraw(
+        self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box
+    ) -> tuple[Tensor, Tensor]:
+        """Rows [n, D] outside, of some draws, drawn anew until they are inside or attempts are over; and which of them
+        [n] are outside still."""
         conditional = model.conditional(x, missing)
         for attempt in range(1, self._attempts + 1):
             rows = self._outside(box, missing, x).any(-1, keepdim=True)
             if not bool(rows.any()):
-                return x
+                break
             x = torch.where(rows, conditional.sample(noise.at(f"attempt{attempt}"))[0], x)
-        rows = self._outside(box, missing, x).any(-1, keepdim=True)
-        if not bool(rows.any()):
-            return x
-        self._swept += int(rows[:count].sum())
-        return torch.where(rows, self._gibbs(model, x, missing, noise.at("gibbs"), box), x)
+        return x, self._outside(box, missing, x).any(-1)
 
     def _gibbs(self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Sweeps over the missing cells of every row [R, D]; cells outside the box are drawn first of all."""
@@ -153,6 +154,14 @@ class ExactImputer(Imputer):
             found["below_by_column"] = {name: below for name, below, _ in shares}
             found["above_by_column"] = {name: above for name, _, above in shares}
         return found
+
+
+def _pieces(cells: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Pairs [n, 2] of a draw and a row in pieces of one size, each as (draws [size], rows [size]); the last one repeats
+    its last pair."""
+    for some in cells.split(size) if len(cells) else ():
+        i, r = torch.cat([some, some[-1:].expand(size - len(some), 2)]).T
+        yield i, r
 
 
 def build(fitted: SamplerInput) -> ExactImputer:

@@ -243,6 +243,16 @@ class FactorObserved(Observed):
         filled = self.means[k] + z @ self.F[k].mT + torch.exp(0.5 * self.log_psi[k]) * columns
         return torch.where(self.missing, filled, self.x)
 
+    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor, rows: Tensor | None = None) -> Tensor:
+        """As of `Observed`, but for rounding, without draws under all the other components."""
+        rows = torch.arange(len(self.x), device=component.device) if rows is None else rows
+        cholesky = self.posterior.cholesky[component, self.patterns.of_row[rows]]
+        moved = torch.linalg.solve_triangular(cholesky.mT, factors[:, :, None], upper=True)
+        z = self.posterior.mean[component, rows][:, :, None] + moved
+        noise = torch.exp(0.5 * self.log_psi)[component] * columns
+        filled = self.means[component] + (self.F[component] @ z)[:, :, 0] + noise
+        return torch.where(self.missing[rows], filled, self.x[rows])
+
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """For each component and column, over the rows where it is observed: the moments E[(z,1)(z,1)'], E[(z,1)] x,
         x^2 and the weight; and E[(z,1)(z,1)'] over all rows."""

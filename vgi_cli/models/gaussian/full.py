@@ -222,18 +222,20 @@ class FullObserved(Observed):
         moved = apply_by_pattern(self.holes.padded[k, None], self.of_row, pull[None])[0]
         return torch.where(self.missing, self.means[k] + self.delta[k] + free + moved, self.x)
 
-    def draw_own(self, component: Tensor, columns: Tensor) -> Tensor:
-        """[R, D] a draw of the missing cells of each row under a component [R] of its own, from noise [R, D]: as
-        `draw_each`, but for rounding, without those under all the others."""
-        free = by_component(self.factor, columns, component)
-        pull = by_component(self.precision, torch.where(self.missing, 0.0, free), component)
-        drawn = self.x.clone()
-        for rows in torch.arange(len(self.x)).split(max(1, allowed() // self.covariance[0].numel())):
-            k, of_row = component[rows], self.patterns.of_row[rows]
-            moved = (self.holes.padded[k, of_row] @ pull[rows][:, :, None])[:, :, 0]
-            away = self.delta[k, rows]
-            drawn[rows] = torch.where(self.missing[rows], self.means[k] + away + free[rows] + moved, self.x[rows])
-        return drawn
+    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor, rows: Tensor | None = None) -> Tensor:
+        """As of `Observed`, but for rounding, without draws under all the other components."""
+        rows = torch.arange(len(self.x), device=component.device) if rows is None else rows
+        drawn = [columns.new_empty(0, self.x.shape[1]).double()]
+        for some in torch.arange(len(rows), device=component.device).split(
+            max(1, allowed() // max(1, self.covariance[0].numel()))
+        ):
+            k, r = component[some], rows[some]
+            missing, of_row = self.missing[r], self.patterns.of_row[r]
+            free = (self.factor[k] @ columns[some].double()[:, :, None])[:, :, 0]
+            pull = self.precision[k] @ torch.where(missing, 0.0, free)[:, :, None]
+            moved = (self.holes.padded[k, of_row] @ pull)[:, :, 0]
+            drawn.append(torch.where(missing, self.means[k] + self.delta[k, r] + free + moved, self.x[r]))
+        return torch.cat(drawn)
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """Weights [K], first [K, D] and second [K, D, D] moments about the current means."""

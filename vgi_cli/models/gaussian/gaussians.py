@@ -129,8 +129,13 @@ class Observed(ABC):
         total = (weight[:, None] * self.mean(k) for k, weight in enumerate(weights.unbind(-1)))
         return sum(total, torch.zeros_like(self.mean(0)))
 
-    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor) -> Tensor:
-        """[R, D] a draw of the missing cells of each row under a component [R] of its own."""
+    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor, rows: Tensor | None = None) -> Tensor:
+        """[n, D] a draw of the missing cells of some rows [n], distinct ones (None: of all), each under a component [n]
+        of its own, from noise [n, D] and [n, L]."""
+        if rows is not None:
+            R = len(self.log_prob)
+            whole = (part.new_zeros(R, *part.shape[1:]).index_copy(0, rows, part) for part in (columns, factors))
+            return self.draw_each(component.new_zeros(R).index_copy(0, rows, component), *whole)[rows]
         filled = torch.zeros_like(columns)
         for k in range(self.log_prob.shape[-1]):
             filled = torch.where((component == k)[:, None], self.draw(k, columns, factors), filled)

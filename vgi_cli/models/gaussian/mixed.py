@@ -220,17 +220,18 @@ class MixedObserved(Observed):
     def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
         component = torch.full(self.of_row.shape, k, device=columns.device)
         numbers = self.numbers.draw(k, columns[:, self.mixed.continuous], factors)
-        return self._whole(numbers, self._draw_levels(component, columns))
+        return self._whole(numbers, self._draw_levels(component, columns, slice(None)))
 
-    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor) -> Tensor:
-        numbers = self.numbers.draw_each(component, columns[:, self.mixed.continuous], factors)
-        return self._whole(numbers, self._draw_levels(component, columns))
+    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor, rows: Tensor | None = None) -> Tensor:
+        numbers = self.numbers.draw_each(component, columns[:, self.mixed.continuous], factors, rows)
+        some = slice(None) if rows is None else rows
+        return self._whole(numbers, self._draw_levels(component, columns, some), some)
 
-    def _draw_levels(self, component: Tensor, columns: Tensor) -> Tensor:
-        return draw(self.seen, self.of_row, component, torch.special.ndtr(columns[:, self.mixed.discrete]))
+    def _draw_levels(self, component: Tensor, columns: Tensor, rows: Tensor | slice) -> Tensor:
+        return draw(self.seen, self.of_row[rows], component, torch.special.ndtr(columns[:, self.mixed.discrete]))
 
-    def _whole(self, numbers: Tensor, levels: Tensor) -> Tensor:
-        return self.mixed.whole(numbers, torch.where(self.absent, levels, self.levels))
+    def _whole(self, numbers: Tensor, levels: Tensor, rows: Tensor | slice = slice(None)) -> Tensor:
+        return self.mixed.whole(numbers, torch.where(self.absent[rows], levels, self.levels[rows]))
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """Those of the Gaussians, then the expected counts [K, T] of the tables' cells."""

@@ -146,7 +146,7 @@ class MixturePosterior:
             assert isinstance(observed, FullObserved)  # draws are asked for
             label[rows] = _pick(observed.log_prob + parameters.log_weights, rng)
             noise = torch.from_numpy(rng.standard_normal(tuple(table.x[rows].shape)))
-            x[rows] = observed.draw_own(label[rows], noise)
+            x[rows] = observed.draw_each(label[rows], noise, noise[:, :0])
         return Completed(x, label)
 
     @torch.no_grad()

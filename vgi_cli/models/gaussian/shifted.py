@@ -605,23 +605,23 @@ class _ShiftedObserved(Observed):
     def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
         return self.draw_each(torch.full((len(columns),), k, device=columns.device), columns, factors)
 
-    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor) -> Tensor:
+    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor, rows: Tensor | None = None) -> Tensor:
         """The levels that shift, one after the other, each by its own noise; then the others and the numbers."""
+        if rows is not None:
+            return super().draw_each(component, columns, factors, rows)
         of_row = self.of_row
-        drawn = self.inner.draw_each(component[of_row], columns[of_row], factors[of_row])
-        drawn = self.mixed._shifted(drawn, self.by)
         weight = self.within.gather(1, component[of_row, None])[:, 0]
         law = weight.new_zeros(self.agrees.shape).index_put((of_row, self.place), weight)
-        at = torch.zeros_like(component)
-        rows = torch.arange(len(component), device=component.device)
+        at, every = torch.zeros_like(component), torch.arange(len(component), device=component.device)
         for i in self.mixed.places:
             n = self.mixed.categories.forest.levels[i]
             law = law.unflatten(1, (n, -1))
             level = inverted(law.sum(-1), torch.special.ndtr(columns[:, self.mixed.discrete[i]]))
-            law, at = law[rows, level], at * n + level
+            law, at = law[every, level], at * n + level
         index = torch.zeros(self.agrees.shape, dtype=torch.int64, device=component.device)
         index[of_row, self.place] = torch.arange(len(of_row), device=component.device)
-        return drawn[index[rows, at]]
+        chosen = index[every, at]
+        return self.mixed._shifted(self.inner.draw_each(component, columns, factors, chosen), self.by[chosen])
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """Those of the rows' expansion, then what it says of the shifts."""

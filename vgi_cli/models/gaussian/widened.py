@@ -117,6 +117,11 @@ class _Both(Observed):
             return self.learnt.draw(k, columns, factors)
         return self.broad.draw(k - self.K, columns, factors)
 
+    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor, rows: Tensor | None = None) -> Tensor:
+        learnt = self.learnt.draw_each(component.clamp(max=self.K - 1), columns, factors, rows)
+        broad = self.broad.draw_each((component - self.K).clamp(min=0), columns, factors, rows)
+        return torch.where((component < self.K)[:, None], learnt, broad)
+
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         return self.learnt.statistics(responsibility[:, : self.K])
 
