@@ -207,6 +207,19 @@ class NumbersGiven(NamedTuple):
     shift: Tensor | None = None
 
 
+class Combinations(NamedTuple):
+    """Rows [E, D] that rows of a table stand for.
+
+    of_row  [E] which of these each is of, ascending
+    x       [E, D] the rows, with the levels that shift numbers
+    given   their continuous dimensions
+    """
+
+    of_row: Tensor
+    x: Tensor
+    given: NumbersGiven
+
+
 class ColumnLaw(NamedTuple):
     """x_j given every other column: a mixture of K normals with log weights, means and standard deviations [R, K]."""
 
@@ -370,11 +383,11 @@ class GaussianFamily(Marginal):
         parts = Components(*(part.to(torch.float64) for part in self.components()))
         return NumbersGiven(list(range(x.shape[1])), parts._replace(log_weights=parts.log_weights.expand(len(x), -1)))
 
-    def given_combinations(self, x: Tensor, missing: Tensor) -> tuple[Tensor, NumbersGiven]:
+    def given_combinations(self, x: Tensor, missing: Tensor) -> Combinations:
         """Rows x [R, D], each once for every combination of the levels that shift numbers which agrees with what is
-        observed of it: which row each of them is [E], and their continuous dimensions, as of `given_levels`. p of a row
-        is the sum over its combinations."""
-        return torch.arange(len(x), device=x.device), self.given_levels(x, missing)
+        observed of it, and their continuous dimensions, as of `given_levels`. p of a row is the sum over its
+        combinations."""
+        return Combinations(torch.arange(len(x), device=x.device), x, self.given_levels(x, missing))
 
     def components(self) -> Components:
         """The mixture in dense form; of mixed rows the Gaussians of their continuous dimensions alone."""

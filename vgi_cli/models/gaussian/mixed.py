@@ -98,6 +98,8 @@ class Mixed(Gaussians):
 
     def level_log_prob(self, x: Tensor, missing: Tensor) -> Tensor:
         """[R, K] log probability of the observed levels of rows x [R, D] in each component; missing [R, D]."""
+        if not bool(missing[:, self.discrete].any()):
+            return self.categories.log_prob(self.levels_of(x))
         seen = self.distinct(self.seen_levels(x, missing))
         return self.categories.see(seen.sets.evidence).log_prob[seen.of_row]
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from vgi_cli.layout import Layout
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.factors import FactorGaussians
-from vgi_cli.models.gaussian.family import CellLaws, EmTable, FilledRows, GaussianFamily, NumbersGiven
+from vgi_cli.models.gaussian.family import CellLaws, Combinations, EmTable, FilledRows, GaussianFamily, NumbersGiven
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
 from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws
@@ -318,7 +318,7 @@ class GaussianMixture(GaussianFamily):
             return self._weighted(mixed, x, torch.zeros_like(missing), mixed.moved(mixed.levels_of(x)))
         return self._weighted(mixed, x, missing) if isinstance(mixed, Mixed) else super().given_levels(x, missing)
 
-    def given_combinations(self, x: Tensor, missing: Tensor) -> tuple[Tensor, NumbersGiven]:
+    def given_combinations(self, x: Tensor, missing: Tensor) -> Combinations:
         mixed = self.gaussians
         if not isinstance(mixed, Shifted) or not mixed.places:
             return super().given_combinations(x, missing)
@@ -326,7 +326,7 @@ class GaussianMixture(GaussianFamily):
         shifting = mixed.discrete[list(mixed.places)]
         rows, unknown = x[of_row], missing[of_row]
         rows[:, shifting], unknown[:, shifting] = mixed.combinations[place].to(x.dtype), False
-        return of_row, self._weighted(mixed, rows, unknown, mixed.shifts()[place])
+        return Combinations(of_row, rows, self._weighted(mixed, rows, unknown, mixed.shifts()[place]))
 
     def _weighted(self, mixed: Mixed, x: Tensor, missing: Tensor, shift: Tensor | None = None) -> NumbersGiven:
         """The numbers given the levels of rows x [R, D] that are not missing [R, D], moved by shift [R, D']."""

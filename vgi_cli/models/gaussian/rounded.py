@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import Rounding
+from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import LOG_2PI
 from vgi_cli.maths.noise import KeyedNoise, mix64, numbered
 from vgi_cli.maths.truncated import log_mass, truncated_mixture, truncated_normal
@@ -46,7 +47,7 @@ def redrawn(
     levels[:, list(model.shifting)] = missing[:, list(model.shifting)]
     for sweep in range(sweeps):
         if bool(levels.any()):  # else cells keep to the levels that were drawn when they were spread evenly
-            state = model.conditional(state, levels).sample(noise.at(f"rounding/{sweep}/levels"))[0]
+            _redraw_levels(model, state, levels, noise.at(f"rounding/{sweep}/levels").uniform(("levels",))[0, :, 0])
             given = model.given_levels(state, missing)
         u = noise.at(f"rounding/{sweep}").uniform()[0]
         choice = noise.at(f"rounding/{sweep}/component").uniform()[0]
@@ -58,20 +59,42 @@ Bounds: TypeAlias = dict[int, tuple[Tensor, Tensor]]
 """By dimension the least and the greatest value [R] of its rounded cells."""
 
 
+def _redraw_levels(model: GaussianFamily, x: Tensor, levels: Tensor, u: Tensor) -> None:
+    """The levels [R, D] of complete rows x [R, D] drawn anew in place, together, given all else of their row, by
+    uniforms u [R]; they are among those that shift numbers."""
+    rows = levels.any(1).nonzero()[:, 0]
+    of_row, every, given = model.given_combinations(x[rows], levels[rows])
+    log_p = torch.logsumexp(_log_joint(given, every), -1)
+    counts = torch.bincount(of_row, minlength=len(rows))
+    first = counts.cumsum(0) - counts
+    law = log_p.new_full((len(rows), int(counts.max())), -torch.inf)
+    law[of_row, torch.arange(len(of_row), device=x.device) - first[of_row]] = log_p
+    x[rows] = every[first + inverted(law.softmax(-1), u[rows])]
+
+
+def _log_joint(given: NumbersGiven, x: Tensor) -> Tensor:
+    """[R, K] log density of the numbers of rows x [R, D] and the component, up to a constant."""
+    log_weights, mean, precision, logdet = given.components
+    delta = _moved(given, x)[:, None] - mean
+    quadratic = (torch.einsum("rkd,kde->rke", delta, precision) * delta).sum(-1)
+    return log_weights - 0.5 * (quadratic + logdet)
+
+
+def _moved(given: NumbersGiven, x: Tensor) -> Tensor:
+    """[R, D'] the numbers of rows x [R, D] less the shifts by their levels."""
+    return x[:, given.dims] if given.shift is None else x[:, given.dims] - given.shift
+
+
 def _sweep(
     given: NumbersGiven, x: Tensor, missing: Tensor, bounds: Bounds, columns: set[int], u: Tensor, choice: Tensor
 ) -> None:
     """One sweep in place over the numbers among some columns of rows x [R, D]: first of all a component is drawn for
     each row, given its numbers and its observed levels, then each cell given the others and that."""
-    dims, (log_weights, mean, precision, logdet), shift = given
-    numbers = x[:, dims] if shift is None else x[:, dims] - shift
-    delta = numbers[:, None] - mean
-    quadratic = (torch.einsum("rkd,kde->rke", delta, precision) * delta).sum(-1)
-    weight = torch.softmax(log_weights - 0.5 * (quadratic + logdet), -1)
+    weight = torch.softmax(_log_joint(given, x), -1)
     component = (choice[:, None] > weight.cumsum(-1)[:, :-1]).sum(-1)
-    own = precision[component]  # [R, D', D']
-    slope = torch.einsum("rde,re->rd", own, numbers - mean[component])
-    for place, j in enumerate(dims):
+    own = given.components.precision[component]  # [R, D', D']
+    slope = torch.einsum("rde,re->rd", own, _moved(given, x) - given.components.mean[component])
+    for place, j in enumerate(given.dims):
         if j not in columns:
             continue
         width = own[:, place, place].rsqrt()
@@ -129,7 +152,7 @@ def log_cells(model: GaussianFamily, x: Tensor, missing: Tensor, rounding: Round
     x, missing [R, D]. Where levels shift the numbers, a row counts once for each combination of them that agrees with
     what is observed of it.
     """
-    of_row, given = model.given_combinations(x, missing)
+    of_row, _, given = model.given_combinations(x, missing)
     (log_weights, mean, precision, _), shift = given.components, given.shift
     wide = [j for j in given.dims if j in set(rounding.dims)]
     order = [j for j in given.dims if j not in set(wide)] + wide
