@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
@@ -226,3 +228,34 @@ def test_a_few_zeros_are_below_the_least_positive_value(transform: Transform) ->
     z = codec(scale).encode(x)
     assert -8 < z[-1] < z[:-3].min() and abs(np.median(z)) < 0.1
     np.testing.assert_allclose(codec(scale).decode(z), x, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("spread", [0.35, 0.6, 1.0])
+def test_positive_values_stay_so_below_the_least_one_and_near_their_quantiles(spread: float) -> None:
+    """A straight line would lead to zero within a unit."""
+    x = np.exp(np.random.default_rng(11).normal(3, spread, 400))
+    scale = fit_scale(x, "normal", None)
+    map_ = codec(scale)
+    assert scale.logs is None and scale.tail == pytest.approx(x.min(), rel=0.3)
+    low = map_.decode(np.array([-4.0, -3.5]))
+    assert (low > 0).all() and low[1] < x.min()
+    np.testing.assert_allclose(np.log(low), 3 + spread * np.array([-4.0, -3.5]), atol=1.2 * spread)
+    straight = NormalCodec(replace(scale, tail=None)).decode(np.array([-4.0]))
+    assert np.log(max(straight[0], 1e-300)) < np.log(low[0])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(0).normal(170, 10, 400),
+        np.append(np.random.default_rng(0).lognormal(3, 0.8, 400), -1.0),
+        np.random.default_rng(0).lognormal(3, 0.8, 19),
+        np.random.default_rng(0).integers(1, 6, 400).astype(float),
+        np.append(np.full(200, 1.0), np.random.default_rng(0).lognormal(1, 0.8, 200) + 1),
+    ],
+    ids=["far from zero", "one is negative", "few", "wide cells", "a spike at the end"],
+)
+def test_the_map_goes_on_straight_below_others(values: np.ndarray) -> None:
+    resolution = 1.0 if len(np.unique(values)) < 10 else 0.001
+    spikes = find_spikes(values, resolution)
+    assert fit_scale(values, "normal", resolution, spikes).tail is None

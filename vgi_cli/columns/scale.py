@@ -6,7 +6,7 @@ noise before `encode` and takes it away after `decode`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 from typing import NamedTuple, final
@@ -47,6 +47,13 @@ their logarithms are taken first: knots between which the map is all but straigh
 BELOW = 4.0
 """Which part of the least value one may be for its logarithm to be taken still: columns that go together by their ratio
 do so below what was seen of one of them. Above the greatest one fills would come out too large on average."""
+SOON = 4.0
+"""Units of encoded values below the outermost knot of positive values within which a straight line would come to zero:
+there the map goes on by the logarithm."""
+DOWN = 1.5
+"""Encoded units for which it does; further below come straight lines, and what is not positive in a new table."""
+FEWEST = 20
+"""Values that tell of a tail."""
 PLACES = (np.arange(9) + 0.5) / 9 - 0.5
 """Where in its cell a value stands when encoded values are standardised."""
 
@@ -56,12 +63,14 @@ class Scale:
     """State of a codec: u = (x - mean) / sd, then a monotone spline through knots (u, encoded value, slope) if any.
 
     logs  x stands for its logarithm between these positive values, continued beyond (`_logarithm`); None: for itself
+    tail  below the first knot, which is at this positive x, the map goes on by log x, not straight; None: it does not
     """
 
     mean: float
     sd: PositiveFloat
     knots: tuple[tuple[float, float, float], ...] = ()
     logs: tuple[PositiveFloat, PositiveFloat] | None = None
+    tail: PositiveFloat | None = None
 
 
 FLOOR = 4.0
@@ -117,7 +126,8 @@ class LinearCodec:
 
 @final
 class NormalCodec(LinearCodec):
-    """Standardisation, then a monotone rational-quadratic spline through knots, continued by straight lines.
+    """Standardisation, then a monotone rational-quadratic spline through knots, continued by straight lines, or below
+    by a logarithm.
 
     Rational-quadratic interpolation (Gregory and Delbourgo 1982) is increasing for any positive slopes and inverts in
     closed form.
@@ -126,6 +136,7 @@ class NormalCodec(LinearCodec):
     def __init__(self, scale: Scale) -> None:
         super().__init__(scale)
         self.u, self.z, self.slope = np.array(scale.knots, np.float64).T.copy()
+        self._tail = None if scale.tail is None else _Tail.of(scale, scale.tail)
 
     def encode(self, x: Floats) -> Floats:
         u = super().encode(x)
@@ -134,14 +145,20 @@ class NormalCodec(LinearCodec):
         t = np.where(inner, (u - self.u[k]) / width, 0.0)
         delta = height / width
         bent = self.z[k] + height * (delta * t * t + s0 * t * (1 - t)) / (delta + (s0 + s1 - 2 * delta) * t * (1 - t))
-        return np.where(inner, bent, self._line(u, self.u, self.z, self.slope))
+        z = np.where(inner, bent, self._line(u, self.u, self.z, self.slope))
+        if self._tail is None:
+            return z
+        return np.where(u < self.u[0], self.z[0] + self._tail.encode(np.minimum(x, self._tail.first)), z)
 
     def decode(self, z: Floats) -> Floats:
         z = np.asarray(z, np.float64)
         k, inner = self._bin(z, self.z)
         between = self.u[k] + (self.u[k + 1] - self.u[k]) * self._fraction(z, k, inner)
         u = np.where(inner, between, self._line(z, self.z, self.u, 1 / self.slope))
-        return super().decode(u)
+        x = super().decode(u)
+        if self._tail is None:
+            return x
+        return np.where(z < self.z[0], self._tail.decode(np.minimum(z - self.z[0], 0.0)), x)
 
     def log_det(self, z: Floats) -> Floats:
         z = np.asarray(z, np.float64)
@@ -152,7 +169,10 @@ class NormalCodec(LinearCodec):
         top = delta * delta * (s1 * t * t + 2 * delta * t * (1 - t) + s0 * (1 - t) ** 2)
         bottom = (delta + (s0 + s1 - 2 * delta) * t * (1 - t)) ** 2
         ends = np.where(z < self.z[0], self.slope[0], self.slope[-1])
-        return np.asarray(np.log(np.where(inner, top / bottom, ends)) + super().log_det(z))
+        rise = np.asarray(np.log(np.where(inner, top / bottom, ends)) + super().log_det(z))
+        if self._tail is None:
+            return rise
+        return np.where(z < self.z[0], self._tail.log_det(np.minimum(z - self.z[0], 0.0)), rise)
 
     @staticmethod
     def _bin(value: Floats, edges: Floats) -> tuple[Ints, Bools]:
@@ -179,6 +199,46 @@ class NormalCodec(LinearCodec):
     def _line(value: Floats, start: Floats, end: Floats, slope: Floats) -> Floats:
         low = end[0] + (value - start[0]) * slope[0]
         return np.asarray(np.where(value < start[0], low, end[-1] + (value - start[-1]) * slope[-1]))
+
+
+class _Tail(NamedTuple):
+    """The map below the first knot of positive values: it goes on by the logarithm for DOWN units, then by its tangent
+    to zero, and from there, for what is not positive in a new table, as standardised values do.
+
+    first  where that knot is
+    steep  of encoded values in log x there
+    low    where the tangent begins
+    sd     of the column
+    """
+
+    first: float
+    steep: float
+    low: float
+    sd: float
+
+    @classmethod
+    def of(cls, scale: Scale, first: float) -> _Tail:
+        steep = scale.knots[0][2] * first / scale.sd
+        return cls(first, steep, first * float(np.exp(-DOWN / steep)), scale.sd)
+
+    def encode(self, x: Floats) -> Floats:
+        """How far below the knot the encoded values lie, of values x up to `first`; 0 or less."""
+        inner, positive = np.maximum(x, self.low), np.maximum(x, 0.0)
+        bent = np.log(inner / self.first) + np.minimum(positive / self.low - 1, 0.0)
+        return np.asarray(self.steep * bent + np.minimum(x, 0.0) / self.sd)
+
+    def decode(self, z: Floats) -> Floats:
+        """The inverse of `encode`."""
+        at = z / self.steep
+        tangent = np.log(self.low / self.first)
+        inner = self.first * np.exp(np.maximum(at, tangent))
+        straight = self.low * np.clip(at - tangent, -1.0, 0.0)
+        return np.asarray(inner + straight + np.minimum(z - self.steep * (tangent - 1), 0.0) * self.sd)
+
+    def log_det(self, z: Floats) -> Floats:
+        """log of the derivative of `encode` where it is z."""
+        x = self.decode(z)
+        return np.asarray(np.where(x > 0, np.log(self.steep / np.maximum(x, self.low)), -np.log(self.sd)))
 
 
 def codec(scale: Scale) -> LinearCodec:
@@ -223,9 +283,36 @@ def fit_scale(
         return linear
     u, widths = (values - linear.mean) / linear.sd, widths / linear.sd
     cells = _Cells.of(u, widths) if widths.any() else None
-    u_k, z_k, slope = knots = _normal_knots(u, cells, [_edges(u, widths, own) for own in rooms])
-    centre, spread = _moments(NormalCodec(Scale(0.0, 1.0, _triples(*knots))), u, cells)
-    return Scale(linear.mean, linear.sd, _triples(u_k, (z_k - centre) / spread, slope / spread), over)
+    u_k, z_k, slope = _normal_knots(u, cells, [_edges(u, widths, own) for own in rooms])
+    tail = None
+    if over is None and not spikes and len(u) >= FEWEST and widths.mean() < COARSE:
+        tail, slope = _lower_tail(values - 0.5 * widths * linear.sd, linear, u_k, z_k, slope)
+    bent = Scale(linear.mean, linear.sd, _triples(u_k, z_k, slope), over, tail)
+    whole, of_u = NormalCodec(bent), NormalCodec(replace(bent, mean=0.0, sd=1.0, logs=None, tail=None))
+    encode = of_u.encode if tail is None else lambda u: whole.encode(u * linear.sd + linear.mean)
+    centre, spread = _moments(encode, u, cells)
+    return replace(bent, knots=_triples(u_k, (z_k - centre) / spread, slope / spread))
+
+
+def _lower_tail(low: Floats, linear: Scale, u: Floats, z: Floats, slope: Floats) -> tuple[float | None, Floats]:
+    """Where the first knot of positive values is whose map goes on by the logarithm below, else None; and the slopes of
+    all knots: that of this one is no greater than is usual for logarithms, and no less than that of a density which is
+    level down to zero.
+
+    low  [n] the lower edges of the values' cells
+    u, z, slope  of the knots
+    """
+    first = float(u[0]) * linear.sd + linear.mean
+    logs = np.log(low) if low.min() > 0 else np.zeros(1)
+    if first <= 0 or not (own := float(logs.std())):
+        return None, slope
+    unit, gap, rise = linear.sd / first, float(u[1] - u[0]), float(z[1] - z[0])  # unit: of log x, in that of u
+    usual = TAIL / (_spread((logs - logs.mean()) / own) * own)
+    steep = min(rise / float(np.log1p(gap * unit)), max(float(slope[0]) / unit, usual))
+    steep = max(steep, 1 / max(1.0, -float(z[0])))
+    if steep > SOON or steep * unit > SHARPEST * rise / gap:
+        return None, slope
+    return first, np.append(steep * unit, slope[1:])
 
 
 def decades(values: Floats, step: float) -> tuple[float, float] | None:
@@ -264,12 +351,12 @@ class _Cells(NamedTuple):
         return cls(values, widths[first], counts)
 
 
-def _moments(map_: NormalCodec, u: Floats, cells: _Cells | None) -> tuple[float, float]:
+def _moments(encode: Callable[[Floats], Floats], u: Floats, cells: _Cells | None) -> tuple[float, float]:
     """Mean and standard deviation of encoded values, wherever in their cells they stand."""
     if cells is None:
-        scores = map_.encode(u)
+        scores = encode(u)
         return float(scores.mean()), float(scores.std())
-    scores = map_.encode(cells.values + PLACES[:, None] * cells.widths)
+    scores = encode(cells.values + PLACES[:, None] * cells.widths)
     centre = np.average(scores.mean(0), weights=cells.counts)
     return float(centre), float(np.sqrt(np.average(np.square(scores - centre).mean(0), weights=cells.counts)))
 
