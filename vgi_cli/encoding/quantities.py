@@ -17,7 +17,7 @@ from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import kind_flag
 from vgi_cli.encoding.redundant import codes_of, numeric_candidates, relation_words
-from vgi_cli.encoding.relations import relation_of
+from vgi_cli.encoding.relations import relation_of, share_relations
 from vgi_cli.encoding.sums import Rows, Way
 from vgi_cli.table.base import Table
 
@@ -48,17 +48,19 @@ def quantities_among(table: Table, schema: Schema, numbers: Mapping[str, Number]
     every = Rows.of(table, tried)
     columns = [column for column in tried.encoded if isinstance(column, Number)]
     codes = {column.name: codes_of(table, column) for column in columns}
-    found: dict[str, Relation] = {}
+    settled: dict[str, Relation] = {}
     for way, one in itertools.product(WAYS, numeric_candidates(columns, codes)):
-        if one.how not in ("sum", "product") or numbers.keys().isdisjoint((one.name, *one.by)):
-            continue
-        if all(name in found for name in (one.name, *one.by) if name in numbers):
+        if one.how not in ("sum", "product") or numbers.keys().isdisjoint((one.name, *one.by)) or one.name in settled:
             continue
         relation = relation_of(every, one, way)
         if relation is not None and _computes(relation, numbers):
-            for name in relation.names:
-                if name in numbers:
-                    found.setdefault(name, relation)
+            settled[one.name] = relation
+    found: dict[str, Relation] = {}
+    shares = [relation for relation in share_relations(every, settled) if _computes(relation, numbers)]
+    for relation in [*settled.values(), *shares]:
+        for name in relation.names:
+            if name in numbers:
+                found.setdefault(name, relation)
     return found
 
 
