@@ -173,7 +173,7 @@ def test_each_model_is_tried(vgi: Vgi, table: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(trial, "SECONDS", 0.05)
     done = vgi("check", "t.csv", "--id", "key", "--json")
     fits = {fit["model"]: fit for fit in checked("check", done.out)["models"]["fits"]}
-    assert list(fits) == list(MODELS)
+    assert list(fits) == ["auto", *MODELS]
     assert "takes numbers only" in fits["fa"]["why_not"] and "seconds" not in fits["fa"]
     assert all(fit["seconds"] > 0 and fit["memory"] > 0 for name, fit in fits.items() if name != "fa")
 
@@ -182,6 +182,7 @@ def test_each_model_is_tried(vgi: Vgi, table: Path, monkeypatch: pytest.MonkeyPa
 def test_the_trials_in_words(vgi: Vgi, table: Path) -> None:
     text = vgi("check", "t.csv", "--id", "key").out
     assert "## Time and memory of a fit" in text and "at most" in text
+    assert "\n  auto (default)  em" in text
     assert "## Time and memory" not in vgi("check", "t.csv", "--id", "key", "--no-trial").out
 
 
