@@ -48,7 +48,7 @@ from vgi_cli.encoding.straight import torn
 from vgi_cli.encoding.structural_zeros import structural_zeros_among
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.encoding.texts import looks_written, read_as_numbers
-from vgi_cli.errors import InputError, UsageError, nearest
+from vgi_cli.errors import InputError, RefusedColumns, UsageError, nearest
 from vgi_cli.table.base import Table
 
 PLAIN = Encoding()
@@ -305,14 +305,14 @@ def _refuse(table: Table, refused: Mapping[str, InputError]) -> NoReturn:
     first, *others = refused
     error = refused[first]
     if not others:
-        raise error
+        raise RefusedColumns(error.message, error.hint, refused) from None
     hints = alike([(name, one.hint) for name, one in refused.items() if one.hint])
     shown = [f"{_first_names(group)}: {group[0][1]}" for group in hints[:SHOWN]]
     left = sum(map(len, hints[SHOWN:]))
     more = [f"and {left} more column{'s' if left > 1 else ''} in other ways"] * (left > 0)
     more += _other_limits(table, refused)
     message = f"{error.message}; {_with_cells(table, others)} cannot be used either"
-    raise InputError(message, "; ".join([*shown, *more])) from None
+    raise RefusedColumns(message, "; ".join([*shown, *more]), refused) from None
 
 
 def _other_limits(table: Table, refused: Mapping[str, InputError]) -> list[str]:
