@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import vgi_cli
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.numerals import Bools, Floats
-from vgi_cli.columns.orders import SMALL, Order
+from vgi_cli.columns.orders import SMALL, Chance, Order, Ties
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
@@ -370,3 +370,73 @@ def test_dates_are_in_order_by_their_distance() -> None:
     frame = pd.DataFrame({"start": start, "end": start + pd.to_timedelta(rng.integers(0, 30, 400), "D")})
     frame.loc[frame.start == frame.start.min(), "end"] = pd.NaT
     assert [one.ratio for one in schema_of(frame).orders] == [False]
+
+
+def spans(seed: int, n: int = 400) -> pd.DataFrame:
+    """Spans that last one day, minute or tenth at least, and ages whose order is not strict."""
+    rng = np.random.default_rng(seed)
+    start, x = rng.integers(0, 50, n), rng.integers(0, 100, n) / 10
+    day = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D")
+    frame = pd.DataFrame({"start": start, "stop": start + 1 + rng.poisson(1.5, n), "begin": x})
+    frame["finish"] = (x + 0.1 * (1 + rng.poisson(1, n))).round(1)
+    frame["entry"], frame["exit"] = day, day + pd.to_timedelta(1 + rng.poisson(2, n), "D")
+    frame["low"] = rng.integers(0, 30, n)
+    frame["high"] = frame.low + rng.poisson(2, n)
+    return frame
+
+
+STRICT = {("start", "stop"): 1.0, ("begin", "finish"): 0.1, ("entry", "exit"): 1.0}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cells_that_are_never_equal_are_not_in_fills(seed: int) -> None:
+    frame = spans(seed)
+    schema = schema_of(frame)
+    found = {(one.low, one.high): one for one in schema.orders}
+    assert set(found) == {*STRICT, ("low", "high")} and found["low", "high"].gap == 0
+    assert "'start' < 'stop'" in kept_words(schema, None)[0] and "'low' ≤ 'high'" in kept_words(schema, None)[0]
+    true, rng = codes_in(frame, schema), np.random.default_rng(seed)
+    missing = rng.random(true.shape) < 0.4
+    drawn = np.stack([np.stack([rng.permutation(column) for column in true.T], 1) for _ in range(3)])
+    filled = np.where(missing, drawn, true)
+    apart = keep_relations(filled, np.where(missing, 0.0, true), missing, schema)
+    at = {name: place for place, name in enumerate(schema.modelled)}
+    for pair, step in STRICT.items():
+        low, high = (filled[..., at[name]] for name in pair)
+        away = high + found[pair].shift + found[pair].gap - low
+        own = missing[:, [at[name] for name in pair]].any(1)
+        unit = 1.0 if pair[0] != "entry" or found[pair].gap == 1.0 else found[pair].gap
+        assert (away > (1 - 1e-6) * step * unit)[~apart.rows() & own].all()
+        assert np.allclose(np.rint(away / (step * unit)), away / (step * unit), atol=1e-6)
+    assert apart.rows().mean() < 0.03  # a start of 49 beside a stop that was observed below
+    equal = filled[..., at["low"]] == filled[..., at["high"]]
+    assert equal.any() and Schema.from_json(schema.to_json()) == schema
+
+
+def test_that_no_cells_are_equal_may_be_chance() -> None:
+    """Of few rows, of distances over thousands of steps, and where some are equal."""
+    frame = spans(0)
+    few = frame[["start", "stop"]].head(60)
+    assert [one.gap for one in schema_of(few[few.stop - few.start > 1]).orders] in ([], [0.0])
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame({"from": rng.integers(0, 10**6, N)})
+    wide["to"] = wide["from"] + rng.integers(1, 10**6, N)
+    assert [one.gap for one in schema_of(wide).orders] == [0.0]
+    frame.loc[3, "stop"] = frame.start[3]
+    assert {(one.low, one.high): one.gap for one in schema_of(frame[["start", "stop"]]).orders} == {
+        ("start", "stop"): 0.0
+    }
+
+
+def test_equal_cells_of_a_new_table_break_a_strict_order() -> None:
+    frame = spans(0)[["start", "stop"]]
+    schema = schema_of(frame)
+    frame.loc[:4, "stop"] = frame.start[:5]
+    assert crossings(from_frame(frame), schema) == [5]
+
+
+def test_a_strict_order_has_no_ties() -> None:
+    none = Chance(terms=(), weights=((0.0,),))
+    ties = Ties(share=0.5, low=none, high=none, apart=((1.0, 2.0),))
+    with pytest.raises(ValueError, match="never equal"):
+        Order("a", "b", 1.0, (0.0,) * SMALL, ties=ties, gap=1.0)

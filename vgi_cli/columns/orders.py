@@ -104,7 +104,8 @@ class Order:
     """What holds in every row in which both cells are observed: low <= high + shift, as codes.
 
     low, high  names of the columns
-    shift      of numbers 0; of moments how much later the origin of `high` is than that of `low`
+    shift      of numbers 0; of moments how much later the origin of `high` is than that of `low`; less `gap`
+    gap        what the lower cell is less by at least, one step of the columns, where none are equal; 0: they may be
     spread     of how far they are apart: the standard deviation, or the range of the middle half where that is less
     small      the small ones of the distances that were seen, evenly spread, ascending
     ratio      whether distances are those of the logarithms: of two columns of positive values over decades
@@ -118,14 +119,17 @@ class Order:
     shift: float = 0.0
     ratio: bool = False
     ties: Ties | None = None
+    gap: NonNegativeFloat = 0.0
 
     def __post_init__(self) -> None:
+        if self.gap and self.ties is not None:
+            raise ValueError("cells of an order that are never equal are not tied")
         if self.low == self.high or len(self.small) != SMALL or list(self.small) != sorted(self.small):
             raise ValueError("an order is of two columns and distances")
 
     def words(self) -> str:
-        """`'admitted' ≤ 'discharged'`."""
-        return f"'{self.low}' ≤ '{self.high}'"
+        """`'admitted' ≤ 'discharged'`, `'start' < 'stop'`."""
+        return f"'{self.low}' {'<' if self.gap else '≤'} '{self.high}'"
 
     def words_of_ties(self) -> str:
         """The same, and in how many rows cells are equal: `'paid' ≤ 'invoiced', equal in 58% of the rows`."""

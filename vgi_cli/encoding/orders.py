@@ -41,6 +41,9 @@ CROSSED = 1e-3
 would be."""
 TIMES = 3.0
 """So many times the share of the rows that would not be in order then have small distances."""
+EQUAL, NEARLY = 5.0, 1e-3
+"""Rows that would be equal in two columns in order, by those that nearly are: where none is, none may be. Share of a
+step by which arithmetic may be off."""
 TAIL = 0.4
 """How far on the wrong side fills lie on average, in spreads of the distance: of a normal law as its tail does."""
 
@@ -71,15 +74,34 @@ def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
         above.setdefault(low_name, set()).add(high_name)
     follows = {(low, high) for low, highs in above.items() for name in highs for high in above.get(name, set())}
     every = {column.name: (column, codes_of(table, column)) for column in schema.encoded if found}
-    return tuple(_with_ties(order, every) for pair, order in found.items() if pair not in follows)
+    return tuple(_settled(order, every) for pair, order in found.items() if pair not in follows)
 
 
-def _with_ties(order: Order, columns: Mapping[str, tuple[ModelledColumn, Floats]]) -> Order:
-    """An order with what is to be said of where its cells are equal."""
+def _settled(order: Order, columns: Mapping[str, tuple[ModelledColumn, Floats]]) -> Order:
+    """An order with what is to be said of where its cells are equal, or by what they differ at least where none are."""
     (low, a), (high, b) = columns[order.low], columns[order.high]
+    if gap := _gap(low, high, b + order.shift - a):
+        small = tuple(max(own - gap, 0.0) for own in order.small) if not order.ratio else order.small
+        return replace(order, shift=order.shift - gap, small=small, gap=gap)
     return replace(
         order, ties=ties_of(Pair(low, high, a, b + order.shift, order.shift), np.array(order.small), columns)
     )
+
+
+def _gap(low: ModelledColumn, high: ModelledColumn, apart: Floats) -> float:
+    """By what cells of two columns differ at least, a step of the finer one, by their distances [N]; 0 where some are
+    equal, or where that none is may be chance: fewer than EQUAL would be by those that differ by one step and by two,
+    going on as these do, or by a normal law of the distance."""
+    apart = apart[~np.isnan(apart)]
+    digits = [2 * half_digit(one) for one in (low, high)]
+    step = min(digits)
+    if not step or not len(apart) or float(apart.min()) < step * (1 - NEARLY):
+        return 0.0
+    steps = apart / step
+    one, two = (int((np.abs(steps - count) < NEARLY).sum()) for count in (1, 2))
+    normal = NormalDist(float(steps.mean()), max(float(steps.std()), NEARLY))
+    equal = len(steps) * (normal.cdf(0.5) - normal.cdf(-0.5))
+    return step if max(one * min(one / max(two, 1), 1.0), equal) >= EQUAL else 0.0
 
 
 class _Cells(NamedTuple):
