@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.clock import DAY
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
@@ -239,6 +240,23 @@ def shift_between(first: ModelledColumn, other: ModelledColumn) -> float | None:
     if (a.what, a.measure) != (b.what, b.measure) or (a.zone is None) != (b.zone is None):
         return None
     return b.origin / b.per - a.origin / a.per
+
+
+def days_and_times(first: ModelledColumn, other: ModelledColumn) -> tuple[tuple[float, float], float] | None:
+    """How many seconds the codes of two columns count, one of days and one of times, and what these seconds differ by
+    at the begin of the same day; None of others, and of time zones."""
+    if not isinstance(first, Moment) or not isinstance(other, Moment):
+        return None
+    clocks, begin, per = (first.clock, other.clock), [], []
+    if {clock.what for clock in clocks} != {"date", "datetime"}:
+        return None
+    for clock in clocks:
+        days = clock.what == "date"
+        if (days and clock.measure != "day") or clock.zone not in (None, "UTC") or clock.offset or "%z" in clock.format:
+            return None
+        per.append(float(DAY) if days else 1.0)
+        begin.append(clock.origin / clock.per * per[-1])
+    return (per[0], per[1]), begin[1] - begin[0]
 
 
 def unlooked(schema: Schema) -> list[str]:
