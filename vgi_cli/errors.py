@@ -5,7 +5,7 @@ Only `cli/` turns these into text on stderr and an exit code; everything below r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,14 @@ class InputError(VgiError):
     """A table, mask or truth file that cannot be used (exit code 2)."""
 
     exit_code = 2
+
+
+class RefusedColumns(InputError):
+    """Columns of a table that cannot be used; `columns`: why, by their names."""
+
+    def __init__(self, message: str, hint: str | None, columns: Mapping[str, InputError]) -> None:
+        super().__init__(message, hint)
+        self.columns = columns
 
 
 class TooLarge(InputError):

@@ -173,7 +173,7 @@ def test_each_model_is_tried(vgi: Vgi, table: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(trial, "SECONDS", 0.05)
     done = vgi("check", "t.csv", "--id", "key", "--json")
     fits = {fit["model"]: fit for fit in checked("check", done.out)["models"]["fits"]}
-    assert list(fits) == list(MODELS)
+    assert list(fits) == ["auto", *MODELS]
     assert "takes numbers only" in fits["fa"]["why_not"] and "seconds" not in fits["fa"]
     assert all(fit["seconds"] > 0 and fit["memory"] > 0 for name, fit in fits.items() if name != "fa")
 
@@ -182,6 +182,7 @@ def test_each_model_is_tried(vgi: Vgi, table: Path, monkeypatch: pytest.MonkeyPa
 def test_the_trials_in_words(vgi: Vgi, table: Path) -> None:
     text = vgi("check", "t.csv", "--id", "key").out
     assert "## Time and memory of a fit" in text and "at most" in text
+    assert "\n  auto (default)  em" in text
     assert "## Time and memory" not in vgi("check", "t.csv", "--id", "key", "--no-trial").out
 
 
@@ -203,6 +204,49 @@ def test_what_is_refused(vgi: Vgi, table: Path, tmp_path: Path, arguments: list[
     done = vgi("check", *arguments)
     assert done.code == 2 and message in done.error and done.out == ""
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_slip_in_a_column_is_named_and_the_rest_is_looked_at(vgi: Vgi, table: Path) -> None:
+    frame = pd.read_csv("t.csv").astype(str)
+    frame.loc[7, "a"] = "12o.5"
+    frame.to_csv("slip.csv", index=False)
+    done = vgi("check", "slip.csv", "--id", "key", "--no-trial", "--json")
+    why = "column 'a' holds numbers, but also '12o.5' in row 8 (line 9)"
+    assert done.code == 0
+    assert f"warning: `vgi fit` refuses the table, and this looks at the rest of it: slip.csv: {why}" in done.err
+    values = checked("check", done.out)
+    by = {one["name"]: one for one in values["columns"]}
+    assert by["a"]["kind"] == "refused" and not by["a"]["modelled"]
+    assert values["recipe"]["table"]["columns"].keys() == by.keys() - {"key", "a"}
+    lines = [line for line in values["suspects"] if "'a'" in line]
+    flags = "`--na-values a=12o.5` if that means missing, or `--column a=carry` to carry the column as it is"
+    assert lines == [f"`vgi fit` refuses the table: {why}; {flags}"]
+    whole = checked("check", vgi("check", "t.csv", "--id", "key", "--no-trial", "--json").out)
+    assert [one for one in whole["columns"] if one["name"] != "a"] == [one for one in by.values() if one["name"] != "a"]
+    assert "why_not" not in values["mcar"]
+    fit = vgi("fit", "slip.csv", "--id", "key", "--out", "run")
+    assert fit.code == 2 and why in fit.error and not Path("run").exists()
+
+
+def test_columns_with_the_same_mark_are_refused_in_one_line(vgi: Vgi, table: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(100, 6)).round(2), columns=list("abcdef")).astype(str)
+    frame.loc[::20, list("abcde")] = "-"
+    frame.to_csv("marks.csv", index=False)
+    (line,) = [one for one in found(vgi, "marks.csv")["suspects"] if "refuses" in one]
+    assert line.endswith("; the same of columns 'b', 'c', 'd', 'e'")
+
+
+def test_where_nothing_is_left_or_the_kind_was_named_a_slip_is_an_error(vgi: Vgi, tmp_path: Path) -> None:
+    lines = [f"{i * 0.37 % 1:.2f},x{i}" for i in range(40)]
+    (tmp_path / "one.csv").write_text("\n".join(["a,name", *lines, "12o.5,y"]) + "\n")
+    done = vgi("check", "one.csv", "--no-trial")
+    assert done.code == 2 and "column 'a' holds numbers, but also '12o.5'" in done.error and done.out == ""
+    (tmp_path / "two.csv").write_text(
+        "\n".join(["a,b", *(f"{one[:4]},{i % 7}" for i, one in enumerate(lines)), "12o.5,1"])
+    )
+    done = vgi("check", "two.csv", "--no-trial", "--column", "a=numeric")
+    assert done.code == 2 and "12o.5" in done.error and done.out == ""
 
 
 def test_no_torch_where_no_test_is_made(tmp_path: Path) -> None:

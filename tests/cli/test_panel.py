@@ -16,7 +16,7 @@ import pytest
 from tests.terminal import Screen, Terminal
 from vgi_cli.cli import panel
 from vgi_cli.cli.app import main
-from vgi_cli.cli.console import Console
+from vgi_cli.cli.console import Console, standing
 from vgi_cli.reporting import Progress
 
 QUICK = "--model fa --method vgi --threads 1 --set model.factors=1 --set bootstrap=none --set method.imputations=2"
@@ -69,6 +69,14 @@ def test_what_the_panel_says() -> None:
     assert panel.lines(Progress(1, 1, "reading the table", 1.0), panel.Scores()) == [
         "1/1 reading the table  ━━━━━━━━━━━━━━━━━━━━━━━━ 100%"
     ]
+
+
+def test_time_that_ran_out_before_the_work_is_not_known() -> None:
+    told = Progress(1, 2, "reading the table", 0.4, left=3.0)
+    assert panel.since(told, 1.0).left == 2.0
+    assert panel.since(told, 2.7).left is None and panel.since(told, 30.0).left is None
+    assert panel.since(told._replace(left=None), 1.0).left is None
+    assert standing(panel.since(told, 1.0)) == "40%, 2 s left" and standing(panel.since(told, 3.0)) == "40%"
 
 
 @pytest.mark.parametrize(

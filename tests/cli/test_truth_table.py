@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.test_refusals import FA, refused
 from tests.program import Vgi
+from tests.schemas import checked
 
 N = 60
 EVALUATE = ("evaluate", "--checkpoint", "run", "t.csv", "--truth")
@@ -65,3 +66,18 @@ def test_a_few_other_cells_are_said(vgi: Vgi, full: pd.DataFrame) -> None:
     assert done.code == 0
     assert "1 observed cell differs in the truth, in 1 of 60 rows, first column 'a', row 4 (line 5)" in done.err
     assert "'77.5' in the truth" in done.err
+
+
+def test_scores_of_dates_and_times_come_with_their_units(vgi: Vgi) -> None:
+    rng = np.random.default_rng(0)
+    full = pd.DataFrame({"x": rng.normal(size=N).round(2)})
+    full["day"] = (pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 300, N), "D")).strftime("%Y-%m-%d")
+    full["begin"] = [f"{hour:02}:{minute:02}" for hour, minute in rng.integers(6, 20, (N, 2))]
+    full.to_csv("full.csv", index=False)
+    full.mask(rng.random(full.shape) < 0.2).to_csv("t.csv", index=False)
+    few = ["--model", "mixture", "--set", "model.components=1", "--set", "bootstrap=none"]
+    assert vgi("fit", "t.csv", *few, "--out", "run").code == 0
+    report = vgi(*EVALUATE, "full.csv").out
+    assert "\nDates and times (but for coverage): day in days; begin in seconds.\n" in report
+    done = vgi(*EVALUATE, "full.csv", "--json")
+    assert checked("evaluate", done.out)["imputation"]["units"] == {"day": "days", "begin": "seconds"}

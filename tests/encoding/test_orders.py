@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import vgi_cli
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.numerals import Bools, Floats
-from vgi_cli.columns.orders import SMALL, Order
+from vgi_cli.columns.orders import SMALL, Chance, Order, Ties
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
@@ -108,7 +108,7 @@ def test_dates_of_one_stay_are_in_order_in_few_rows_too_and_not_called_redundant
         lambda frame: frame.assign(discharged=frame.discharged.mask(frame.index == 7, frame.admitted - DAY)),
         lambda frame: frame.iloc[:25],
         lambda frame: frame.assign(discharged=frame.admitted.to_numpy()[::-1] + np.timedelta64(10_000, "D")),  # far
-        lambda frame: frame.assign(discharged=frame.discharged.dt.date),  # days, not moments
+        lambda frame: frame.assign(discharged=frame.discharged.dt.strftime("%Y-%m")),  # months
         lambda frame: frame.assign(discharged=frame.discharged.dt.tz_localize("Europe/Paris")),
         lambda frame: frame.assign(discharged=(frame.discharged - pd.Timestamp("1970-01-01")).dt.total_seconds()),
         lambda frame: frame.assign(discharged=frame.admitted + pd.Timedelta("3D")),  # a relation says more
@@ -370,3 +370,142 @@ def test_dates_are_in_order_by_their_distance() -> None:
     frame = pd.DataFrame({"start": start, "end": start + pd.to_timedelta(rng.integers(0, 30, 400), "D")})
     frame.loc[frame.start == frame.start.min(), "end"] = pd.NaT
     assert [one.ratio for one in schema_of(frame).orders] == [False]
+
+
+def spans(seed: int, n: int = 400) -> pd.DataFrame:
+    """Spans that last one day, minute or tenth at least, and ages whose order is not strict."""
+    rng = np.random.default_rng(seed)
+    start, x = rng.integers(0, 50, n), rng.integers(0, 100, n) / 10
+    day = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D")
+    frame = pd.DataFrame({"start": start, "stop": start + 1 + rng.poisson(1.5, n), "begin": x})
+    frame["finish"] = (x + 0.1 * (1 + rng.poisson(1, n))).round(1)
+    frame["entry"], frame["exit"] = day, day + pd.to_timedelta(1 + rng.poisson(2, n), "D")
+    frame["low"] = rng.integers(0, 30, n)
+    frame["high"] = frame.low + rng.poisson(2, n)
+    return frame
+
+
+STRICT = {("start", "stop"): 1.0, ("begin", "finish"): 0.1, ("entry", "exit"): 1.0}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cells_that_are_never_equal_are_not_in_fills(seed: int) -> None:
+    frame = spans(seed)
+    schema = schema_of(frame)
+    found = {(one.low, one.high): one for one in schema.orders}
+    assert set(found) == {*STRICT, ("low", "high")} and found["low", "high"].gap == 0
+    assert "'start' < 'stop'" in kept_words(schema, None)[0] and "'low' ≤ 'high'" in kept_words(schema, None)[0]
+    true, rng = codes_in(frame, schema), np.random.default_rng(seed)
+    missing = rng.random(true.shape) < 0.4
+    drawn = np.stack([np.stack([rng.permutation(column) for column in true.T], 1) for _ in range(3)])
+    filled = np.where(missing, drawn, true)
+    apart = keep_relations(filled, np.where(missing, 0.0, true), missing, schema)
+    at = {name: place for place, name in enumerate(schema.modelled)}
+    for pair, step in STRICT.items():
+        low, high = (filled[..., at[name]] for name in pair)
+        away = high + found[pair].shift + found[pair].gap - low
+        own = missing[:, [at[name] for name in pair]].any(1)
+        unit = 1.0 if pair[0] != "entry" or found[pair].gap == 1.0 else found[pair].gap
+        assert (away > (1 - 1e-6) * step * unit)[~apart.rows() & own].all()
+        assert np.allclose(np.rint(away / (step * unit)), away / (step * unit), atol=1e-6)
+    assert apart.rows().mean() < 0.03  # a start of 49 beside a stop that was observed below
+    equal = filled[..., at["low"]] == filled[..., at["high"]]
+    assert equal.any() and Schema.from_json(schema.to_json()) == schema
+
+
+def test_that_no_cells_are_equal_may_be_chance() -> None:
+    """Of few rows, of distances over thousands of steps, and where some are equal."""
+    frame = spans(0)
+    few = frame[["start", "stop"]].head(60)
+    assert [one.gap for one in schema_of(few[few.stop - few.start > 1]).orders] in ([], [0.0])
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame({"from": rng.integers(0, 10**6, N)})
+    wide["to"] = wide["from"] + rng.integers(1, 10**6, N)
+    assert [one.gap for one in schema_of(wide).orders] == [0.0]
+    frame.loc[3, "stop"] = frame.start[3]
+    assert {(one.low, one.high): one.gap for one in schema_of(frame[["start", "stop"]]).orders} == {
+        ("start", "stop"): 0.0
+    }
+
+
+def test_equal_cells_of_a_new_table_break_a_strict_order() -> None:
+    frame = spans(0)[["start", "stop"]]
+    schema = schema_of(frame)
+    frame.loc[:4, "stop"] = frame.start[:5]
+    assert crossings(from_frame(frame), schema) == [5]
+
+
+def test_a_strict_order_has_no_ties() -> None:
+    none = Chance(terms=(), weights=((0.0,),))
+    ties = Ties(share=0.5, low=none, high=none, apart=((1.0, 2.0),))
+    with pytest.raises(ValueError, match="never equal"):
+        Order("a", "b", 1.0, (0.0,) * SMALL, ties=ties, gap=1.0)
+
+
+def visits(seed: int, n: int = 400) -> pd.DataFrame:
+    """Days of admission and discharge, and the time of an operation between them, often on one of these days."""
+    rng = np.random.default_rng(seed)
+    admitted = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 700, n), "D")
+    operated = admitted + pd.to_timedelta(rng.integers(0, 3 * 24 * 60, n), "min")
+    discharged = operated.normalize() + pd.to_timedelta(np.floor(rng.exponential(2, n)), "D")
+    frame = pd.DataFrame({"discharged": discharged.strftime("%d.%m.%Y"), "admitted": admitted.strftime("%Y-%m-%d")})
+    return frame.assign(operated=operated.strftime("%Y-%m-%d %H:%M"), age=rng.integers(20, 80, n))
+
+
+def moments(frame: pd.DataFrame) -> tuple[pd.Series, pd.Series, pd.Series]:
+    """The days of admission and discharge, and the time of the operation."""
+    return (
+        pd.to_datetime(frame.admitted, format="%Y-%m-%d"),
+        pd.to_datetime(frame.discharged, format="%d.%m.%Y"),
+        pd.to_datetime(frame.operated, format="%Y-%m-%d %H:%M"),
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_days_and_times_are_in_order(seed: int) -> None:
+    """A time is no later than a day where it is on that day."""
+    frame = visits(seed)
+    table = from_frame(frame)
+    schema = infer_schema(table)[0]
+    assert [column.kind for column in schema.encoded] == ["date", "date", "datetime", "integer"]
+    assert set(pairs(schema)) == {("admitted", "operated"), ("operated", "discharged")}
+    assert Schema.from_json(schema.to_json()) == schema
+    assert sum(crossings(table, schema)) == 0
+    true = np.stack([codes_of(table, column) for column in schema.encoded], 1)
+    rng = np.random.default_rng(seed)
+    missing = rng.random(true.shape) < 0.3
+    drawn = np.stack([true + rng.normal(size=true.shape) * true.std(0) / 50 for _ in range(3)])
+    drawn = np.stack(
+        [np.stack([c.held(one) for c, one in zip(schema.encoded, draw.T, strict=True)], 1) for draw in drawn]
+    )
+    filled = np.where(missing, drawn, true)
+    before = filled.copy()
+    apart = keep_relations(filled, np.where(missing, 0.0, true), missing, schema)
+    assert not apart.rows().any() and np.array_equal(filled[:, ~missing], before[:, ~missing])
+    wrong = 0
+    for draw, as_drawn in zip(filled, before, strict=True):
+        for codes, right in ((draw, True), (as_drawn, False)):
+            texts = {c.name: c.spell(own, None) for c, own in zip(schema.encoded, codes.T, strict=True)}
+            admitted, discharged, operated = moments(pd.DataFrame(texts))
+            crossed = (admitted > operated.dt.normalize()) | (operated.dt.normalize() > discharged)
+            wrong += 0 if right else int(crossed.sum())
+            assert not right or not crossed.any()
+    assert wrong > 30
+
+
+def test_a_time_after_its_day_breaks_the_order_of_a_new_table() -> None:
+    frame = visits(0)
+    schema = schema_of(frame)
+    admitted, discharged, _ = moments(frame)
+    frame.loc[:2, "operated"] = (discharged[:3] + pd.Timedelta("23:59:00")).dt.strftime("%Y-%m-%d %H:%M")
+    assert crossings(from_frame(frame), schema) == [0, 0]
+    frame.loc[:2, "operated"] = (discharged[:3] + pd.Timedelta("24:00:00")).dt.strftime("%Y-%m-%d %H:%M")
+    frame.loc[5:8, "operated"] = (admitted[5:9] - pd.Timedelta("00:01:00")).dt.strftime("%Y-%m-%d %H:%M")
+    counts = dict(zip(pairs(schema), crossings(from_frame(frame), schema), strict=True))
+    assert counts == {("admitted", "operated"): 4, ("operated", "discharged"): 3}
+
+
+def test_days_and_times_of_time_zones_are_not_compared() -> None:
+    frame = visits(0)
+    frame["operated"] += "+02:00"
+    assert pairs(schema_of(frame)) == [("admitted", "discharged")]

@@ -128,10 +128,16 @@ def test_refits_that_were_cut_short_are_named(table: Path, monkeypatch: pytest.M
     run = fit(say=said.append)
     (line,) = [line for line in said if "had settled" in line]
     assert line.startswith("2 of 2 bootstrap refits were stopped after 2 EM steps, before they had settled: ")
+    assert line.endswith("; fewer columns (`--exclude NAME`) settle sooner")
     assert run.manifest["bootstrap_unsettled"] == 2
     said.clear()
     fit(out="again", say=said.append, set={"bootstrap": 1})
     assert any(line.startswith("1 of 1 bootstrap refits was stopped") for line in said)
+    said.clear()
+    settings = {"bootstrap": 1, "model.components": 4}
+    vgi_cli.fit("data.csv", out="four", say=said.append, model="mixture", threads=1, set=settings)
+    (line,) = [line for line in said if "had settled" in line]
+    assert line.endswith("takes less work a step (`--model mixture --set model.components=2`)")
 
 
 def test_a_time_limit_ends_further_refits(table: Path) -> None:

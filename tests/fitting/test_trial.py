@@ -35,6 +35,7 @@ def test_every_model_by_its_own_method(monkeypatch: pytest.MonkeyPatch) -> None:
     some = rows(300)
     found = every(some)
     assert {name: one.method for name, one in found.items()} == {
+        "auto": "em",
         "fa": "em",
         "mixture": "em",
         "flow": "vgi",
@@ -45,6 +46,14 @@ def test_every_model_by_its_own_method(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["fa"].epochs is None and (found["flow"].epochs or 0) > 100
     chains = packed_bytes(some.table.missing, 5, formats_of(some.table.layout, torch.float32))
     assert (found["flow"].memory or 0) > CHAINS * chains
+
+
+def test_what_is_fitted_by_default_is_compared_where_rows_have_holes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "tried", lambda rows, recipe: Trial(recipe.model.name, "em", 10.0, 1))
+    default, *others = trials(rows(300), Recipe(), lambda share: None)
+    assert default == Trial("auto", "em", 28.0, 1) and all(one.seconds == 10.0 for one in others)
+    default, *_ = trials(rows(300, 0.0), Recipe(), lambda share: None)
+    assert default.seconds == 10.0
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO, cast
 
 from vgi_cli.background import Background, Ended
-from vgi_cli.cli.panel import Panel, duration, short
+from vgi_cli.cli.panel import Panel, duration, short, since
 from vgi_cli.cli.visible import Unheard, visible
 from vgi_cli.errors import UsageError, VgiError, nearest
 from vgi_cli.reporting import Progress, Reporter
@@ -178,8 +178,7 @@ class Console(Reporter):
                 return
             progress, at = self._shown
             self._due = now + PLAIN_EVERY
-            if progress.left is not None:
-                progress = progress._replace(left=max(progress.left - (now - at), 0.0))
+            progress = since(progress, now - at)
             line = f"{name_of(progress)}: {standing(progress, self.verbose)}"
             if not self._live:
                 self._print(line)

@@ -13,6 +13,8 @@ from vgi_cli.reporting import Progress
 
 BEAT = 0.5
 """Seconds between two drawings at least."""
+SHORTEST = 0.5
+"""Seconds that are left at least where it is said how many."""
 BAR, SPARKS = 24, 24
 """Characters of the bar, and of the curve of scores at most."""
 LEVELS = {True: "▁▂▃▄▅▆▇█", False: "_.-=+*#"}
@@ -42,6 +44,15 @@ def sparkline(values: Sequence[float], width: int = SPARKS, unicode: bool = True
     low, high = min(picked), max(picked)
     levels = LEVELS[unicode]
     return "".join(levels[round((v - low) / (high - low) * (len(levels) - 1)) if high > low else 0] for v in picked)
+
+
+def since(progress: Progress, seconds: float) -> Progress:
+    """What was reported so many seconds ago: the time left has gone on running. Where it ran out before the work did,
+    it was wrong, and is not known."""
+    if progress.left is None:
+        return progress
+    left = progress.left - seconds
+    return progress._replace(left=left if left >= SHORTEST else None)
 
 
 def duration(seconds: float) -> str:
@@ -193,8 +204,7 @@ class Panel:
             if self._shown is None:
                 return []
             progress, at = self._shown
-            if progress.left is not None:
-                progress = progress._replace(left=max(progress.left - (self._clock() - at), 0.0))
+            progress = since(progress, self._clock() - at)
             return lines(progress, self._scores, self._notes, self._unicode)
 
     def _size(self) -> os.terminal_size:

@@ -101,13 +101,16 @@ class Ties:
 @final
 @dataclass(frozen=True, config=STRICT)
 class Order:
-    """What holds in every row in which both cells are observed: low <= high + shift, as codes.
+    """What holds in every row in which both cells are observed: per[0] low <= per[1] high + shift, as codes.
 
     low, high  names of the columns
-    shift      of numbers 0; of moments how much later the origin of `high` is than that of `low`
+    shift      of numbers 0; of moments how much later the origin of `high` is than that of `low`; less `gap`
+    gap        what the lower cell is less by at least, one step of the columns, where none are equal; 0: they may be
     spread     of how far they are apart: the standard deviation, or the range of the middle half where that is less
     small      the small ones of the distances that were seen, evenly spread, ascending
     ratio      whether distances are those of the logarithms: of two columns of positive values over decades
+    per        how many seconds a code of each counts where one is of days and the other one of times, and so for shift,
+               spread and distances; 1 and 1 of others. A time is at most a date where it is on that day
     ties       how often they are equal, where that is more often than what is drawn and brought into order would be
     """
 
@@ -118,14 +121,25 @@ class Order:
     shift: float = 0.0
     ratio: bool = False
     ties: Ties | None = None
+    gap: NonNegativeFloat = 0.0
+    per: tuple[PositiveFloat, PositiveFloat] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
+        if self.mixed and (self.gap or self.ties is not None):
+            raise ValueError("of dates and times in order it is not said where they are equal")
+        if self.gap and self.ties is not None:
+            raise ValueError("cells of an order that are never equal are not tied")
         if self.low == self.high or len(self.small) != SMALL or list(self.small) != sorted(self.small):
             raise ValueError("an order is of two columns and distances")
 
+    @property
+    def mixed(self) -> bool:
+        """Whether one column is of dates and the other one of times."""
+        return self.per != (1.0, 1.0)
+
     def words(self) -> str:
-        """`'admitted' ≤ 'discharged'`."""
-        return f"'{self.low}' ≤ '{self.high}'"
+        """`'admitted' ≤ 'discharged'`, `'start' < 'stop'`."""
+        return f"'{self.low}' {'<' if self.gap else '≤'} '{self.high}'"
 
     def words_of_ties(self) -> str:
         """The same, and in how many rows cells are equal: `'paid' ≤ 'invoiced', equal in 58% of the rows`."""

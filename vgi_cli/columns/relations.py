@@ -41,6 +41,9 @@ class Relation:
     rounded   whether the first column is what the others say at its resolution, and not exactly
     slack     how much farther it may be from that, since the others are rounded too; of rounded sums alone
     shift     what is added to that before it is rounded: half a digit less rounds down; of rounded ones alone
+    percent   of products what each column is divided by before it is added to 1, and is a factor then: -100 of a
+              discount in percent, 1 of a rate of 0.19; 0 of a column that is a factor itself, as the first one is.
+              Empty: all are
     significant  digits to which the first column is rounded, where its cells have no more than so many and larger ones
               have fewer decimals for that; of rounded ones alone
     apart     where that is no rounding, but two columns differ by a few values alone: those that were seen, evenly
@@ -64,6 +67,7 @@ class Relation:
     rounded: bool = False
     slack: NonNegativeFloat = 0.0
     shift: float = 0.0
+    percent: tuple[float, ...] = ()
     significant: PositiveInt | None = None
     apart: tuple[float, ...] = ()
     codes: tuple[float | None, ...] = ()
@@ -100,7 +104,10 @@ class Relation:
             sound = sound and (self.rounded or (not self.shift and self.significant is None))
             ordered = list(self.apart) == sorted(self.apart) and len(self.weights) == 2 and self.weights[1] <= -1
             sound = sound and (not self.apart or (self.slack > 0 and ordered))
-        sound = sound and (self.how == "groups" or not self.keys)
+            shares = [weight for weight, whole in zip(self.weights, self.percent, strict=False) if whole]
+            sound = sound and (not self.percent or (self.how == "product" and len(self.percent) == len(self.weights)))
+            sound = sound and all(abs(weight) == 1 for weight in shares) and not any(self.percent[:1])
+        sound = sound and (self.how == "groups" or not self.keys) and (self.how == "product" or not self.percent)
         if not sound or (self.part is None) != (self.how != "part") or len(set(self.names)) != len(self.names):
             raise ValueError("the relation does not fit its columns")
 
@@ -142,12 +149,19 @@ class Relation:
             if self.how == "sum":
                 left = self.constant + self.shift - values[..., rest] @ weights[rest]
                 return np.asarray(left if place == 0 else (left - first) / weights[place])
+            values = self.factors(values)
             left = self.constant * np.prod(values[..., rest] ** -weights[rest], -1)
             if place == 0:
                 return np.asarray(left + self.shift)
             root = (left / (first - self.shift)) ** (1 / weights[place])
+            if self.percent and self.percent[place]:
+                return np.asarray((root - 1) * self.percent[place])
             below = (values[..., place] < 0) & (weights[place] % 2 == 0)
             return np.asarray(np.where(below, -root, root))
+
+    def factors(self, values: Floats) -> Floats:
+        """[.., columns] what is multiplied in a product of cells [.., columns]."""
+        return factors_of(values, self.percent) if self.percent else values
 
     def open_by(self, first: Floats, half: float, side: Floats | int = 0) -> Floats:
         """[..] how far cells of the first column [..], whose last digit counts twice `half` (0: they have none), may be
@@ -218,11 +232,23 @@ class Relation:
         """`10000 × 'weight' / 'height'^2`."""
         above: list[str] = []
         below: list[str] = []
-        for name, weight in zip(self.names[1:], self.weights[1:], strict=True):
+        percent = self.percent or (0.0,) * len(self.names)
+        terms = zip(self.names[1:], self.weights[1:], percent[1:], strict=True)
+        for name, weight, whole in sorted(terms, key=lambda term: term[2] != 0):
             power = "" if abs(weight) == 1 else f"^{plain(abs(weight))}"
-            (above if weight < 0 else below).append(f"'{name}'{power}")
-        factor = [plain(self.constant)] if self.constant != 1 or not above else []
-        return " × ".join([*factor, *above]) + "".join(f" / {one}" for one in below)
+            factor = f"'{name}'{power}"
+            if whole:
+                shown = f"'{name}'" + f" / {plain(abs(whole))}" * (abs(whole) != 1)
+                factor = f"(1{_signed(whole, shown)})"
+            (above if weight < 0 else below).append(factor)
+        constant = [plain(self.constant)] if self.constant != 1 or not above else []
+        return " × ".join([*constant, *above]) + "".join(f" / {one}" for one in below)
+
+
+def factors_of(values: Floats, percent: tuple[float, ...]) -> Floats:
+    """[.., columns] cells [.., columns] as the factors of a product: see `percent` of a Relation."""
+    whole = np.array(percent)
+    return np.asarray(np.where(whole == 0, values, 1 + values / np.where(whole == 0, 1.0, whole)))
 
 
 def halves_at(values: Floats, half: float, significant: int | None, side: Floats | int = 0) -> Floats:

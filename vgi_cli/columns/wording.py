@@ -285,13 +285,18 @@ class Alarm(str):
     """A line that a user must read, also with `-q`."""
 
 
+FEW_ALIKE = 2
+"""Lines on columns that say the same, up to which each is said."""
+
+
 def folded(lines: Sequence[tuple[str, str]]) -> list[str]:
-    """Lines on columns, each with the name of its column. Of those that say the same, and propose the same, the first
-    five, and one that names the other columns."""
+    """Lines on columns, each with the name of its column. Of more than two that say the same, and propose the same, the
+    first, which names the other columns."""
     out = []
     for group in alike(lines):
-        rest = [name for name, _ in group[SHOWN:]]
-        out += [line for _, line in group[:SHOWN]] + [f"the same of {named('column', rest)}"] * bool(rest)
+        rest = [name for name, _ in group[1:]]
+        several = [f"{group[0][1]}; the same of {named('column', rest)}"]
+        out += several if len(group) > FEW_ALIKE else [line for _, line in group]
     return out
 
 

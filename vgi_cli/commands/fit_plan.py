@@ -12,17 +12,13 @@ from vgi_cli.fitting.contest import contest, scoring
 from vgi_cli.fitting.fit_rows import training_and_held, warn_of_pairs
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.rows import Rows
-from vgi_cli.fitting.trial import can_be_tried, tried
+from vgi_cli.fitting.trial import can_be_tried, tried, when_compared
 from vgi_cli.machine.device import one_thread, resolve_device
 from vgi_cli.machine.memory import free_ram, in_words
 from vgi_cli.reporting import TRYING, Reporter
 from vgi_cli.runs.folder import next_free
 from vgi_cli.settings import components
 from vgi_cli.settings.recipe import Recipe
-
-COMPARED, START = 2.5, 3.0
-"""What a fit takes that compares models: so many times what the one that is tried takes, and seconds to start (measured
-on twelve tables of 50 to 18,000 rows: right to a factor of 1.6)."""
 
 
 def fit_plan(
@@ -86,7 +82,7 @@ def _costs(train: Rows, recipe: Recipe, compared: bool, reporter: Reporter) -> l
         return [("time", f"not known: {found.why_not}")]
     most = "at most " if found.epochs is not None else "about "
     more = [f"on one thread of this CPU, by a trial{', the comparison of models included' * compared}"]
-    seconds = COMPARED * found.seconds + START if compared else found.seconds
+    seconds = when_compared(found.seconds) if compared else found.seconds
     if recipe.holdout_cells is not None:
         more.append("as long again for the cells held out")
     return [

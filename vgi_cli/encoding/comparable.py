@@ -50,7 +50,7 @@ def comparable(
     rows, numbers = Rows(table, schema, np.arange(table.N), codes), {name: _numbers(own) for name, own in codes.items()}
     sure: dict[tuple[str, str], tuple[bool, float]] = {}
     for (low, high), order in found.items():
-        a, b = codes[low], codes[high] + order.shift
+        a, b = order.per[0] * codes[low], order.per[1] * codes[high] + order.shift
         places = numbers[low], numbers[high]
         nats = chance_of_order(a, b, rows.by_groups((low, places[0]), (high, places[1])), places)
         dates = isinstance(columns[low], Moment)

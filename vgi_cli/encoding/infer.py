@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, get_args
+from typing import Any, NamedTuple, NoReturn, get_args
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
 from vgi_cli.encoding.keys import answering_keys, keys_among
 from vgi_cli.encoding.nested import nested_among
 from vgi_cli.encoding.orders import orders_among
+from vgi_cli.encoding.quantities import as_quantity, quantities_among, quantity_words
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
 from vgi_cli.encoding.skips import Skipped, skipped, skips_among, thresholds_among, unasked_among
@@ -47,7 +48,7 @@ from vgi_cli.encoding.straight import torn
 from vgi_cli.encoding.structural_zeros import structural_zeros_among
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.encoding.texts import looks_written, read_as_numbers
-from vgi_cli.errors import InputError, UsageError, nearest
+from vgi_cli.errors import InputError, RefusedColumns, UsageError, nearest
 from vgi_cli.table.base import Table
 
 PLAIN = Encoding()
@@ -93,16 +94,13 @@ def infer_schema(
     Raises UsageError for names and kinds that cannot be meant, InputError for columns that cannot be used.
     """
     kinds = dict(kinds or {})
-    schema = infer_columns(
-        table,
-        ids=ids,
-        exclude=exclude,
-        kinds=kinds,
-        unbounded=unbounded,
-        bounds=bounds,
-        encoding=encoding,
-        rows=rows,
-    )
+    columns = _columns_of(table, Said(ids, exclude, kinds, unbounded, bounds, encoding, rows))
+    schema, quantities = columns.schema, list[str]()
+    if encoding.relations == "keep" and looked_for(table, schema):
+        computed = quantities_among(table, schema, columns.quantities())
+        columns.read_as_numbers(computed)
+        schema = columns.schema
+        quantities = capped(quantity_words(computed, schema))
     found = candidates(table, schema) if looked_for(table, schema) else []
     skips = skipped(table, schema)
     if encoding.relations == "keep":
@@ -112,41 +110,50 @@ def infer_schema(
     doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(twins, schema)]
     keys = excepted_keys(table, schema, [one.relation.names[0] for one in excepted])
     doubts += capped([*excepted_words(excepted, table, schema), *excepted_key_words(keys, schema)])
-    return schema, _notes(table, schema, rows is not None, kinds) + doubts
+    return schema, _notes(table, schema, rows is not None, kinds) + quantities + doubts
 
 
-def infer_columns(
-    table: Table,
-    *,
-    ids: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    kinds: Mapping[str, str] | None = None,
-    unbounded: Sequence[str] = (),
-    bounds: Mapping[str, str] | None = None,
-    encoding: Encoding = PLAIN,
-    rows: Bools | None = None,
-) -> Schema:
-    """The columns of a table to fit, without what holds between them, which takes most of the time of `infer_schema`:
-    arguments and errors are as there."""
-    kinds = dict(kinds or {})
-    transform = encoding.transform
+class Said(NamedTuple):
+    """What is said of the columns of a table: the arguments of `infer_schema`, of the same names."""
+
+    ids: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    kinds: Mapping[str, str] = {}
+    unbounded: Sequence[str] = ()
+    bounds: Mapping[str, str] | None = None
+    encoding: Encoding = PLAIN
+    rows: Bools | None = None
+
+
+def infer_columns(table: Table, said: Said, numbers: Collection[str] = ()) -> Schema:
+    """The columns of a table to fit, without what holds between them, which takes most of the time of `infer_schema`;
+    errors are as there. `numbers`: the columns that are quantities, though they look like codes (`quantities.py`)."""
+    columns = _columns_of(table, said)
+    columns.read_as_numbers(numbers)
+    return columns.schema
+
+
+def _columns_of(table: Table, said: Said) -> _Columns:
+    """The columns of a table by themselves, as of `infer_columns`."""
+    transform, rows, kinds = said.encoding.transform, said.rows, said.kinds
     if transform not in get_args(Transform):
         raise UsageError(f"unknown transform '{transform}'", nearest(transform, get_args(Transform)))
-    asked = asked_for(table.names, bounds or {}, unbounded)
-    flags = {name: "--unbounded" if name in unbounded else "--bounds" for name, one in asked.items() if one.named}
-    _check_flags(table, ids, exclude, kinds, flags)
-    columns = _Columns(table)
+    asked = asked_for(table.names, said.bounds or {}, said.unbounded)
+    flags = {name: "--unbounded" if name in said.unbounded else "--bounds" for name, one in asked.items() if one.named}
+    _check_flags(table, said.ids, said.exclude, kinds, flags)
+    columns = _Columns(table, transform)
     for name in table.names:
         kind, detail = parse_kind(name, kinds[name]) if name in kinds else (None, None)
         columns.add(
-            name, _role(table, name, ids, exclude, kinds), Request(kind, asked.get(name), encoding, rows, detail)
+            name,
+            _role(table, name, said.ids, said.exclude, kinds),
+            Request(kind, asked.get(name), said.encoding, rows, detail),
         )
     columns.refuse()
     columns.keep_levels()
     columns.encode_otherwise(transform, rows)
-    schema = Schema(tuple(columns.found), transform)
-    _check_modelled(table, schema, flags, rows is not None)
-    return schema
+    _check_modelled(table, columns.schema, flags, rows is not None)
+    return columns
 
 
 def _role(table: Table, name: str, ids: Sequence[str], exclude: Sequence[str], kinds: Collection[str]) -> Role:
@@ -160,7 +167,7 @@ def _role(table: Table, name: str, ids: Sequence[str], exclude: Sequence[str], k
 
 @dataclass
 class _Columns:
-    """The columns of a table that were inferred so far.
+    """The columns of a table that were inferred so far, which are modelled by a transform.
 
     found     what they are, in the order of the table
     requests  by name their roles, and what they were inferred by
@@ -168,6 +175,7 @@ class _Columns:
     """
 
     table: Table
+    transform: Transform
     found: list[Column] = field(default_factory=list)
     requests: dict[str, tuple[Role, Request]] = field(default_factory=dict)
     refused: dict[str, InputError] = field(default_factory=dict)
@@ -205,6 +213,23 @@ class _Columns:
         if transform != "none":
             for i, logs in torn(self.table, self.found, rows, logs=transform != "normal"):
                 self._anew(i, transform="linear", logs=logs)
+
+    def quantities(self) -> dict[str, Number]:
+        """By name what those columns that were taken for categories would be as numbers, where they hold such."""
+        tried = {one.name: as_quantity(self.table, one, *self.requests[one.name]) for one in self.found}
+        return {name: number for name, number in tried.items() if number is not None}
+
+    def read_as_numbers(self, names: Collection[str]) -> None:
+        """Take some of those columns for numbers."""
+        for i, column in enumerate(self.found):
+            if column.name in names:
+                number = as_quantity(self.table, column, *self.requests[column.name])
+                self.found[i] = column if number is None else replace(number, stored=column.stored)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns, without what holds between them."""
+        return Schema(tuple(self.found), self.transform)
 
     def _anew(self, i: int, **changes: Any) -> None:
         """Infer a column again, to be encoded otherwise."""
@@ -280,14 +305,14 @@ def _refuse(table: Table, refused: Mapping[str, InputError]) -> NoReturn:
     first, *others = refused
     error = refused[first]
     if not others:
-        raise error
+        raise RefusedColumns(error.message, error.hint, refused) from None
     hints = alike([(name, one.hint) for name, one in refused.items() if one.hint])
     shown = [f"{_first_names(group)}: {group[0][1]}" for group in hints[:SHOWN]]
     left = sum(map(len, hints[SHOWN:]))
     more = [f"and {left} more column{'s' if left > 1 else ''} in other ways"] * (left > 0)
     more += _other_limits(table, refused)
     message = f"{error.message}; {_with_cells(table, others)} cannot be used either"
-    raise InputError(message, "; ".join([*shown, *more])) from None
+    raise RefusedColumns(message, "; ".join([*shown, *more]), refused) from None
 
 
 def _other_limits(table: Table, refused: Mapping[str, InputError]) -> list[str]:

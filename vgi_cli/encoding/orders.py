@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.clock import DAY
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
@@ -25,7 +26,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.comparable import comparable
 from vgi_cli.encoding.dates import Parted
-from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, half_digit, shift_between
+from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, days_and_times, half_digit, shift_between
 from vgi_cli.encoding.ties import NOISE, Pair, beside, crossed, same, ties_of
 from vgi_cli.table.base import Table
 
@@ -41,6 +42,9 @@ CROSSED = 1e-3
 would be."""
 TIMES = 3.0
 """So many times the share of the rows that would not be in order then have small distances."""
+EQUAL, NEARLY = 5.0, 1e-3
+"""Rows that would be equal in two columns in order, by those that nearly are: where none is, none may be. Share of a
+step by which arithmetic may be off."""
 TAIL = 0.4
 """How far on the wrong side fills lie on average, in spreads of the distance: of a normal law as its tail does."""
 
@@ -51,35 +55,84 @@ def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
     """
     columns = [column for column in schema.encoded if as_number(column) is not None]
     cells = [_Cells.of(codes_of(table, column)) for column in columns]
+    kinds = {column.clock.what for column in columns if isinstance(column, Moment)}
+    mixed = {"date", "datetime"} <= kinds
     together = [{a, b} for one in relations for a, b in itertools.combinations(one.names, 2)]
     parts = [one.names[0] for one in relations if one.part is not None]
     together += [{a, b} for a, b in itertools.combinations(parts, 2)]
     choice = 2 * np.log(max(len(columns), 1))
     found: dict[tuple[str, str], Order] = {}
     for (i, low), (j, high) in itertools.permutations(enumerate(columns), 2):
-        shift = shift_between(low, high)
-        if shift is None or crossed(cells[i].first, cells[j].first + shift).any():
+        between = _between_codes(low, high) if mixed else _same_codes(low, high)
+        if between is None:
+            continue
+        own, shift = (cells[i].times(between.per[0]), cells[j].times(between.per[1])), between.shift
+        if crossed(own[0].first, own[1].first + shift).any():
             continue
         ratio = not isinstance(low, Moment)  # codes of moments count from an origin of their own
         settled = {low.name, high.name} in together
-        apart = None if settled else _in_order(cells[i], cells[j], shift, choice, ratio=ratio)
+        apart = None if settled else _in_order(*own, shift, choice, ratio=ratio)
         if apart is not None:
-            found[low.name, high.name] = Order(low.name, high.name, apart.spread, apart.small, shift, apart.ratio)
+            names = low.name, high.name
+            found[names] = Order(*names, apart.spread, apart.small, shift, apart.ratio, per=between.per)
     found = comparable(table, schema, found, ENOUGH)
     above: dict[str, set[str]] = {}
     for low_name, high_name in found:
         above.setdefault(low_name, set()).add(high_name)
     follows = {(low, high) for low, highs in above.items() for name in highs for high in above.get(name, set())}
     every = {column.name: (column, codes_of(table, column)) for column in schema.encoded if found}
-    return tuple(_with_ties(order, every) for pair, order in found.items() if pair not in follows)
+    return tuple(_settled(order, every) for pair, order in found.items() if pair not in follows)
 
 
-def _with_ties(order: Order, columns: Mapping[str, tuple[ModelledColumn, Floats]]) -> Order:
-    """An order with what is to be said of where its cells are equal."""
+class _Codes(NamedTuple):
+    """As of an Order."""
+
+    per: tuple[float, float]
+    shift: float
+
+
+def _same_codes(low: ModelledColumn, high: ModelledColumn) -> _Codes | None:
+    """How the codes of two columns of one kind are compared; None where they count other things."""
+    shift = shift_between(low, high)
+    return None if shift is None else _Codes((1.0, 1.0), shift)
+
+
+def _between_codes(low: ModelledColumn, high: ModelledColumn) -> _Codes | None:
+    """The same, of a column of days and one of times too."""
+    found = days_and_times(low, high)
+    if found is None:
+        return _same_codes(low, high)
+    per, shift = found
+    return _Codes(per, shift + (DAY - 2 * half_digit(low) if per[1] == DAY else 0.0))  # until the day ends
+
+
+def _settled(order: Order, columns: Mapping[str, tuple[ModelledColumn, Floats]]) -> Order:
+    """An order with what is to be said of where its cells are equal, or by what they differ at least where none are."""
     (low, a), (high, b) = columns[order.low], columns[order.high]
+    if order.mixed:
+        return order
+    if gap := _gap(low, high, b + order.shift - a):
+        small = tuple(max(own - gap, 0.0) for own in order.small) if not order.ratio else order.small
+        return replace(order, shift=order.shift - gap, small=small, gap=gap)
     return replace(
         order, ties=ties_of(Pair(low, high, a, b + order.shift, order.shift), np.array(order.small), columns)
     )
+
+
+def _gap(low: ModelledColumn, high: ModelledColumn, apart: Floats) -> float:
+    """By what cells of two columns differ at least, a step of the finer one, by their distances [N]; 0 where some are
+    equal, or where that none is may be chance: fewer than EQUAL would be by those that differ by one step and by two,
+    going on as these do, or by a normal law of the distance."""
+    apart = apart[~np.isnan(apart)]
+    digits = [2 * half_digit(one) for one in (low, high)]
+    step = min(digits)
+    if not step or not len(apart) or float(apart.min()) < step * (1 - NEARLY):
+        return 0.0
+    steps = apart / step
+    one, two = (int((np.abs(steps - count) < NEARLY).sum()) for count in (1, 2))
+    normal = NormalDist(float(steps.mean()), max(float(steps.std()), NEARLY))
+    equal = len(steps) * (normal.cdf(0.5) - normal.cdf(-0.5))
+    return step if max(one * min(one / max(two, 1), 1.0), equal) >= EQUAL else 0.0
 
 
 class _Cells(NamedTuple):
@@ -94,6 +147,10 @@ class _Cells(NamedTuple):
         seen = codes[~np.isnan(codes)]
         some = seen[np.linspace(0, len(seen) - 1, min(len(seen), ROWS)).astype(int)] if len(seen) else seen
         return cls(codes, codes[:FIRST_LOOK], np.sort(some))
+
+    def times(self, per: float) -> _Cells:
+        """The same in another unit."""
+        return self if per == 1 else _Cells(*(per * own for own in self))
 
 
 class _Distances(NamedTuple):
@@ -137,7 +194,10 @@ def crossings(table: Table, schema: Schema) -> list[int]:
     """Of each order of a schema, in how many rows of a table both cells are observed and out of order."""
     columns = {column.name: column for column in schema.encoded}
     codes = {name: codes_of(table, columns[name]) for name in {n for one in schema.orders for n in (one.low, one.high)}}
-    return [int(crossed(codes[one.low], codes[one.high] + one.shift).sum()) for one in schema.orders]
+    return [
+        int(crossed(one.per[0] * codes[one.low], one.per[1] * codes[one.high] + one.shift).sum())
+        for one in schema.orders
+    ]
 
 
 def keep_orders(
@@ -171,9 +231,10 @@ def keep_orders(
         return apart
     rooms, parted = room or {}, parts or {}
     settled = {name for one in schema.relations for name in one.names} - set(rooms)
-    names, most, small, spread, ratio = _closed(schema.orders)
-    places = [schema.modelled.index(name) for name in names]
-    values = np.where(missing[:, places], draws[:, :, places], observed[:, places])
+    per = _units(schema)
+    names, most, small, spread, ratio = _closed(schema.orders, per)
+    places, unit = [schema.modelled.index(name) for name in names], np.array([per[name] for name in names])
+    values = np.where(missing[:, places], draws[:, :, places], observed[:, places]) * unit
     fixed = ~missing[:, places] | np.array([name in settled for name in names], bool)
     sequence = np.isfinite(most).sum(0).argsort(kind="stable").tolist()
 
@@ -190,13 +251,13 @@ def keep_orders(
         """Move dates of which parts are known to where they are in order with `known` cells [rows, names]."""
         column, own = schema.encoded[places[k]], parted[names[k]]
         assert isinstance(column, Moment), "dates have parts"
-        low, high = limits(k, rows, known)
-        drawn = values[:, rows, k]
+        low, high = (end.in_units(unit[k]) for end in limits(k, rows, known))
+        drawn = values[:, rows, k] / unit[k]
         draw, row = np.nonzero(crossed(low.ends, drawn) | crossed(drawn, high.ends))
         if len(row):
             near = _between(column, drawn, low, high, (own.ends[0][rows], own.ends[1][rows]))[draw, row]
             found, able = own.placed(column, near, rows[row], (low.ends[draw, row], high.ends[draw, row]))
-            values[draw, rows[row], k] = np.where(able, found, drawn[draw, row])
+            values[draw, rows[row], k] = np.where(able, found, drawn[draw, row]) * unit[k]
 
     for k in (k for k in sequence if names[k] in rooms):  # what may move nowhere is there before the others
         held = rooms[names[k]][0] == np.inf
@@ -205,24 +266,24 @@ def keep_orders(
             with_parts(k, rows, fixed[rows])
         fixed[:, k] |= held
     with_ties = [one for one in schema.orders if one.ties is not None and {one.low, one.high} <= set(names)]
-    cells = _Filled(schema, names, values, draws, observed, missing)
+    cells = _Filled(schema, names, values, unit, draws, observed, missing)
     for k in sequence:
         rows = np.flatnonzero(~fixed[:, k])
         if not len(rows):
             continue
-        low, high = limits(k, rows, fixed[rows])
+        low, high = (end.in_units(unit[k]) for end in limits(k, rows, fixed[rows]))
         least, greatest = (end[rows] for end in rooms[names[k]]) if names[k] in rooms else (-np.inf, np.inf)
-        column, drawn = schema.encoded[places[k]], values[:, rows, k]
+        column, drawn = schema.encoded[places[k]], values[:, rows, k] / unit[k]
         if ties is not None:
             ends = np.maximum(low.ends, least), np.minimum(high.ends, greatest)
             own = [one for one in with_ties if column.name in (one.low, one.high)]
             drawn = _Cell(cells, column, rows, drawn, ends).tied(own, fixed, ties)
-        values[:, rows, k] = _between(column, drawn, low, high, (least, greatest))
+        values[:, rows, k] = _between(column, drawn, low, high, (least, greatest)) * unit[k]
         fixed[rows, k] = True
     for k in (k for k in sequence if names[k] in parted):
         rows = np.flatnonzero(parted[names[k]].rows & missing[:, places[k]])
         with_parts(k, rows, np.ones((len(rows), len(names)), bool))
-    draws[:, :, places] = np.where(missing[:, places], values, draws[:, :, places])
+    draws[:, :, places] = np.where(missing[:, places], values / unit, draws[:, :, places])
     said = {(one.low, one.high): one for one in schema.orders}
     for i, j in np.argwhere(np.isfinite(most)).tolist():
         filled = missing[:, places[i]] | missing[:, places[j]]
@@ -240,27 +301,43 @@ def out_of_order(values: Floats, schema: Schema) -> Bools:
 def pairs_out_of_order(values: Floats, schema: Schema) -> Ints:
     """[..] how many pairs of columns rows of codes [.., columns] have out of order."""
     wrong = np.zeros(values.shape[:-1], np.int64)
-    for low, high, shift in pairs_in_order(schema):
-        wrong += crossed(values[..., low], values[..., high] + shift)
+    for low, high, shift, per in pairs_in_order(schema):
+        wrong += crossed(per[0] * values[..., low], per[1] * values[..., high] + shift)
     return wrong
 
 
-def pairs_in_order(schema: Schema) -> Iterator[tuple[int, int, float]]:
-    """The places of two columns, and the shift of their order, of all orders of a schema, those included that follow
-    from others."""
+def pairs_in_order(schema: Schema) -> Iterator[tuple[int, int, float, tuple[float, float]]]:
+    """The places of two columns, and `shift` and `per` of their order, of all orders of a schema, those included that
+    follow from others."""
     if schema.orders:
-        names, most, *_ = _closed(schema.orders)
+        per = _units(schema)
+        names, most, *_ = _closed(schema.orders, per)
         places = [schema.modelled.index(name) for name in names]
         for i, j in np.argwhere(np.isfinite(most)).tolist():
-            yield places[i], places[j], float(most[i, j])
+            yield places[i], places[j], float(most[i, j]), (per[names[i]], per[names[j]])
+
+
+def _units(schema: Schema) -> dict[str, float]:
+    """By columns of orders how many of a common unit their codes count: seconds of a day, where dates are compared with
+    times; else 1."""
+    mixed = any(one.mixed for one in schema.orders)
+    columns = {column.name: column for column in schema.encoded}
+
+    def unit(column: ModelledColumn) -> float:
+        days = isinstance(column, Moment) and column.clock.what == "date" and column.clock.measure == "day"
+        return float(DAY) if mixed and days else 1.0
+
+    return {name: unit(columns[name]) for one in schema.orders for name in (one.low, one.high)}
 
 
 class _Filled(NamedTuple):
-    """Rows that are brought into order: `values` [m, N, names] are the codes of the columns of orders so far."""
+    """Rows that are brought into order: `values` [m, N, names] are the codes of the columns of orders so far, of which
+    one counts so many of these (`unit` [names])."""
 
     schema: Schema
     names: list[str]
     values: Floats
+    unit: Floats
     draws: Floats
     observed: Floats
     missing: Bools
@@ -268,7 +345,8 @@ class _Filled(NamedTuple):
     def codes(self, name: str, rows: Ints) -> Floats:
         """[m, rows] of a column."""
         if name in self.names:
-            return self.values[:, rows, self.names.index(name)]
+            place = self.names.index(name)
+            return np.asarray(self.values[:, rows, place] / self.unit[place])
         place = self.schema.modelled.index(name)
         return np.where(self.missing[rows, place], self.draws[:, rows, place], self.observed[rows, place])
 
@@ -323,6 +401,10 @@ class _Limit(NamedTuple):
     spread: Floats
     ratio: Bools
 
+    def in_units(self, unit: float) -> _Limit:
+        """The same as codes that count so many each."""
+        return _Limit(self.ends / unit, self.small / unit, self.spread / unit, self.ratio) if unit != 1 else self
+
     def beside(self, values: Floats, side: int) -> Floats:
         """Where a cell is placed that lies below its end (side 1) or above it (-1): beyond it, the farther the more it
         was on the wrong side."""
@@ -336,17 +418,19 @@ class _Limit(NamedTuple):
             return np.where(logs, self.ends * np.exp(np.where(logs, small, 0.0)), self.ends + small)
 
 
-def _closed(orders: Sequence[Order]) -> tuple[list[str], Floats, Floats, Floats, Bools]:
+def _closed(orders: Sequence[Order], per: Mapping[str, float]) -> tuple[list[str], Floats, Floats, Floats, Bools]:
     """The columns of some orders, and by all orders that follow too: `most` [columns, columns], cell i is at most cell
     j + most[i, j] (infinite: they are in no order); `small` [columns, columns, SMALL], `spread` [columns, columns]
     (1 where there is no order) and `ratio` [columns, columns]. Through a third column, distances of the same kind add
-    up; of two kinds, those that are no ratios count."""
+    up; of two kinds, those that are no ratios count. All in the units of which codes count so many (`per`)."""
     names = list(dict.fromkeys(name for one in orders for name in (one.low, one.high)))
     most = np.full((len(names), len(names)), np.inf)
     small, spread, ratio = np.zeros((*most.shape, SMALL)), np.ones_like(most), np.ones(most.shape, bool)
     for one in orders:
         pair = names.index(one.low), names.index(one.high)
-        most[pair], small[pair], spread[pair], ratio[pair] = one.shift, one.small, one.spread, one.ratio
+        unit = 1.0 if one.mixed else per[one.low]
+        most[pair], spread[pair], ratio[pair] = unit * one.shift, unit * one.spread, one.ratio
+        small[pair] = unit * np.array(one.small)
     for k in range(len(names)):
         through = most[:, k, None] + most[k]
         shorter = through < most

@@ -196,13 +196,13 @@ class _Tried:
             else:
                 far = np.nan_to_num(np.square((own - model[:, place, None]) / column.deviation), nan=1.0)
             away += np.where(known[:, None], 0.0, far)
-        for low, high, shift in pairs_in_order(self._schema):
+        for low, high, shift, per in pairs_in_order(self._schema):
             if low in said or high in said:
                 ends = [
                     np.where(free[:, place, None], said.get(place, np.full(1, np.nan)), exact[:, place, None])
                     for place in (low, high)
                 ]
-                able &= ~crossed(ends[0], ends[1] + shift)
+                able &= ~crossed(per[0] * ends[0], per[1] * ends[1] + shift)
         able &= key.keys != exact[:, key.place, None]
         away[~able] = np.inf
         order = np.lexsort((np.abs(key.keys - model[:, key.place, None]), away))[:, :OTHERS]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.clock import DAY
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
@@ -65,6 +66,11 @@ most."""
 ROUNDING, ROUGH = 0.7, 0.4
 """Half of a last digit leaves so much of itself where a sum is rounded to that (1 / sqrt(3), and a little); more than
 the latter share of a standard deviation is not looked at."""
+FEWEST_OF_SHARE, MOST_OF_SHARE, MOST_SHARES = 3, 50, 12
+"""Columns of a price with a share on or off, fewest; different values of a share, and shares that are tried, most."""
+ONE_OF, UP_TO_SHARES = "one and ", 0.15
+"""What names of shares begin with among those of columns, and how much of the logarithm of a price is left at most when
+they stand for logarithms themselves."""
 ROWS = 5_000
 """Rows by which sums of several columns are found, evenly spread."""
 MOST_NOTED, MOST_NOTED_CELLS = 100, 4_000_000
@@ -82,6 +88,7 @@ class Redundant(NamedTuple):
            part: the year of a date, say, or what follows from it
     exact  whether nothing is left, beyond the rounding of arithmetic
     mostly  whether what is left is little in most rows, too: little beside few far values it may be in all
+    percent  of a product which of `by` is a share, and what it is divided by before it is added to 1 (see Relation)
     """
 
     name: str
@@ -89,6 +96,7 @@ class Redundant(NamedTuple):
     how: str
     exact: bool = True
     mostly: bool = True
+    percent: tuple[str, float] | None = None
 
 
 def redundant_words(one: Redundant) -> str:
@@ -232,6 +240,23 @@ def shift_between(first: ModelledColumn, other: ModelledColumn) -> float | None:
     if (a.what, a.measure) != (b.what, b.measure) or (a.zone is None) != (b.zone is None):
         return None
     return b.origin / b.per - a.origin / a.per
+
+
+def days_and_times(first: ModelledColumn, other: ModelledColumn) -> tuple[tuple[float, float], float] | None:
+    """How many seconds the codes of two columns count, one of days and one of times, and what these seconds differ by
+    at the begin of the same day; None of others, and of time zones."""
+    if not isinstance(first, Moment) or not isinstance(other, Moment):
+        return None
+    clocks, begin, per = (first.clock, other.clock), [], []
+    if {clock.what for clock in clocks} != {"date", "datetime"}:
+        return None
+    for clock in clocks:
+        days = clock.what == "date"
+        if (days and clock.measure != "day") or clock.zone not in (None, "UTC") or clock.offset or "%z" in clock.format:
+            return None
+        per.append(float(DAY) if days else 1.0)
+        begin.append(clock.origin / clock.per * per[-1])
+    return (per[0], per[1]), begin[1] - begin[0]
 
 
 def unlooked(schema: Schema) -> list[str]:
@@ -461,19 +486,67 @@ def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[R
 
 def _products(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
     """Numbers whose logarithms (of their sizes) are sums of those of others."""
-    logs: dict[str, Floats] = {}
-    for column in columns if len(columns) <= MOST_NOTED else ():
-        if isinstance(column, Number):
-            with np.errstate(divide="ignore"):
-                log = np.log(np.abs(codes[column.name]))
-            if np.isfinite(log).any():
-                logs[column.name] = np.where(np.isfinite(log), log, np.nan)
+    few = columns if len(columns) <= MOST_NOTED else ()
+    logs = _logs({column.name: codes[column.name] for column in few if isinstance(column, Number)})
     return [one._replace(how="product") for one in _linear(dict.fromkeys(logs, 0.0), logs, SPANNED)]
 
 
-def _linear(digits: Mapping[str, float], codes: dict[str, Floats], spanned: float = EXACT) -> list[Redundant]:
-    """Those of some columns, with half of what their last digits count, that are linear functions of earlier ones; one
-    of which these leave no more than the share `spanned` of its standard deviation says nothing of later ones."""
+def _logs(numbers: Mapping[str, Floats]) -> dict[str, Floats]:
+    """The logarithms of the sizes of columns of numbers [N], those that have some."""
+    logs: dict[str, Floats] = {}
+    for name, cells in numbers.items():
+        with np.errstate(divide="ignore"):
+            log = np.log(np.abs(cells))
+        if np.isfinite(log).any():
+            logs[name] = np.where(np.isfinite(log), log, np.nan)
+    return logs
+
+
+def share_candidates(shares: Sequence[str], numbers: Mapping[str, Floats]) -> Iterator[Redundant]:
+    """Of columns of numbers [N] those that may be products in which one factor is 1 and a share more or less, in
+    percent or not: prices with a discount or a tax.
+
+    All shares are looked at together first, which tells of what a column is a product up to some share.
+    """
+    logs = _logs({name: cells for name, cells in numbers.items() if name not in shares or np.nanmin(cells) > 0})
+    both = {f"{ONE_OF}{share}": numbers[share] for share in shares} | logs
+    for one in _linear(dict.fromkeys(both, 0.0), both, SPANNED, UP_TO_SHARES) if len(logs) > 1 else []:
+        factors = [name for name in one.by if name in logs]
+        for share in shares if one.name in logs else ():
+            by = [name for name in factors if name != share]
+            for whole, log in _one_and(numbers[share]) if by and share != one.name else ():
+                x = np.stack([log, *(logs[name] for name in by), logs[one.name]], 1)
+                x = x[np.isfinite(x).all(1)]
+                z = _standardised(x[np.linspace(0, len(x) - 1, min(len(x), FEW_ROWS)).astype(int)])
+                if len(z) >= FEWEST and z.any(0).all() and np.sqrt(np.mean(_left(z[:, :-1], z[:, -1]) ** 2)) <= NEAR:
+                    yield Redundant(one.name, (share, *by), "product", percent=(share, whole))
+
+
+def _one_and(cells: Floats) -> Iterator[tuple[float, Floats]]:
+    """By what a share [N] is divided, in percent and not, and the logarithm of 1 less that, and more."""
+    for size in (100.0, 1.0):
+        for whole in (-size, size) if np.nanmax(cells) <= size else ():
+            with np.errstate(divide="ignore"):
+                yield whole, np.log(1 + cells / whole)
+
+
+def shares_among(numbers: Mapping[str, Floats]) -> list[str]:
+    """The columns of numbers [N] that may be shares, in percent or not, the first MOST_SHARES of them."""
+    return [name for name, cells in numbers.items() if _is_share(cells)][:MOST_SHARES]
+
+
+def _is_share(cells: Floats) -> bool:
+    """Whether cells [N] may be shares, in percent or not: few different ones from 0 to 100."""
+    seen = np.unique(cells[np.isfinite(cells)])
+    return 1 < len(seen) <= MOST_OF_SHARE and seen[0] >= 0 and seen[-1] <= 100
+
+
+def _linear(
+    digits: Mapping[str, float], codes: dict[str, Floats], spanned: float = EXACT, least: float = NEAR
+) -> list[Redundant]:
+    """Those of some columns, with half of what their last digits count, that are linear functions of earlier ones up to
+    at least the share `least` of their standard deviations; one of which these leave no more than the share `spanned`
+    of its standard deviation says nothing of later ones."""
     if not 1 < len(digits) <= MOST:
         return []
     names, x = list(digits), np.stack([codes[name] for name in digits], 1)
@@ -481,7 +554,7 @@ def _linear(digits: Mapping[str, float], codes: dict[str, Floats], spanned: floa
     x = x / scale
     seen = ~np.isnan(x)
     sd = np.maximum(np.nanstd(x, 0), np.finfo(float).tiny)
-    near = np.clip(ROUNDING * np.array(list(digits.values())) / scale / sd, NEAR, ROUGH)
+    near = np.clip(ROUNDING * np.array(list(digits.values())) / scale / sd, least, ROUGH)
     lines = _lines(names, x, seen, near)
     taken = {line.name for line in lines if line.exact}
     kept = [i for i, name in enumerate(names) if name not in taken]

@@ -4,7 +4,7 @@ them)."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -16,12 +16,22 @@ from vgi_cli.columns.calendar import WORDS, part_of
 from vgi_cli.columns.clock import DAY, periods_in, to_unit
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.periods import IN_A_YEAR
-from vgi_cli.columns.relations import PARTS_OF_ONE, Relation
+from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, factors_of
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.dates import part_between
-from vgi_cli.encoding.redundant import Redundant, codes_of, half_digit, shift_between
+from vgi_cli.encoding.redundant import (
+    FEWEST_OF_SHARE,
+    Redundant,
+    codes_of,
+    half_digit,
+    looked_for,
+    share_candidates,
+    shares_among,
+    shift_between,
+)
 from vgi_cli.encoding.rounding_law import by_rounding
 from vgi_cli.encoding.sums import (
     FLOAT,
@@ -51,6 +61,12 @@ BEYOND, MOST_PERIODS = 30, 10_000
 """Years beyond those that were seen for which it is said in which months, quarters or weeks they lie, of so many."""
 SLOW = 1e-2
 """By this share a day of moments may be longer than a day of dates, where it is taken for the same."""
+FEWEST_SHOWN, SHORT = 10, 3
+"""Rows in which a discount or the like shows, fewest, and digits of the constant of a price with one, most."""
+EACH_ALONE: tuple[Way, ...] = ("exact", "rounded")
+"""How a product with a share holds, and ..."""
+PASSES = 3
+"""... how often such are looked for."""
 FEWEST_OFF, SHARE_OFF = 3, 0.01
 """So many rows, and this share of them, are off by more than the first column's digits where all are rounded."""
 FEWEST_ROUNDED = 100
@@ -81,6 +97,9 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
             continue
         if one.name not in relations and (relation := relation_of(every, one, way)) is not None:
             relations[one.name] = relation
+    if looked_for(table, schema):
+        settled = [name for name, one in relations.items() if not one.coded]
+        relations |= {one.names[0]: one for one in share_relations(every, settled) if one.names[0] not in relations}
     for one in found:
         if one.how == "line" and one.name not in relations and (apart := _few_apart(table, schema, one)) is not None:
             relations[one.name] = apart
@@ -96,6 +115,27 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
         del relations[name]
     both = itertools.product(schema.modelled, (relations, following))
     return tuple(own[name] for name, own in both if name in own)
+
+
+def share_relations(every: Rows, settled: Collection[str]) -> list[Relation]:
+    """The products in which one factor is 1 and a share more or less that hold in every row, of columns that are not
+    `settled` by other relations."""
+    numbers = {name: every.codes([name])[:, 0] for name, column in every.columns.items() if isinstance(column, Number)}
+    computed, found = set(settled), list[Relation]()
+    shares = [share for share in shares_among(numbers) if share not in computed]
+    names, before = numbers, set[str]()
+    for _ in range(PASSES):  # what is computed from others is a price too, and may hide which of these say another one
+        some = [share for share in shares if share in names]
+        for one in share_candidates(some, names) if some and len(names) >= FEWEST_OF_SHARE else ():
+            for way in EACH_ALONE if one.name not in computed else ():
+                if (relation := relation_of(every, one, way)) is not None and relation.percent:
+                    found.append(relation)
+                    computed.add(one.name)
+                    break
+        if computed == before:
+            break
+        before, names = set(computed), {name: cells for name, cells in numbers.items() if name not in computed}
+    return found
 
 
 def departures(table: Table, schema: Schema) -> list[int]:
@@ -155,13 +195,16 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
     if way == "all rounded" and (one.how not in CLOSELY or not digits.largest.any()):
         return None
 
+    percent = tuple(one.percent[1] if one.percent and one.percent[0] == name else 0.0 for name in (one.name, *one.by))
     rough = one.how == "rounded"  # of which there are many
     looked_at = some_rows(codes) if rough else codes
 
     def by_rows(names: tuple[str, ...], rows: Floats, places: Sequence[int]) -> Relation | None:
         """What rows [n, columns] say of columns at some places."""
         if one.how == "product":
-            return product_of(names, rows, digits, exact)
+            return product_of(
+                names, rows, digits, exact, tuple(percent[place] for place in places) if one.percent else ()
+            )
         relation = sum_of(names, rows, digits.at(places), way, plain=rough)
         return relation if relation is not None and _is_plain(relation, one, digit) else None
 
@@ -173,7 +216,7 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
     def found(places: Sequence[int]) -> Relation | None:
         whole = looked_at[:, [0, *places]]
         whole = whole[~np.isnan(whole).any(1)]
-        choice = len(places) * np.log(len(columns)) + ENOUGH * rough
+        choice = len(places) * np.log(len(columns)) + ENOUGH * (rough or one.percent is not None)
         if not places or not enough(whole[:, 0], len(places) + 1, choice):
             return None
         names = (one.name, *(one.by[place - 1] for place in places))
@@ -189,6 +232,8 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
             its = its[~np.isnan(its).any(1)]
             if rough and len(its) < FEWEST_ROUNDED:
                 return None
+            if any(relation.percent) and not _matters(relation, its, digit):
+                return None
             halves = np.abs(relation.weights) * digits.largest[left]
             if not _tells(relation, its, halves, len(places) + 1, len(columns)):
                 return None
@@ -199,7 +244,8 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
                     kept = in_all(again, its)
             return kept
 
-    for places in _by_weight(looked_at, one.how == "product"):
+    weighed = factors_of(looked_at, percent) if one.percent else looked_at
+    for places in _by_weight(weighed, one.how == "product"):
         relation = found(places)
         if relation is not None:
             return _fewer(relation, places, found)
@@ -333,6 +379,17 @@ def enough(first: Floats, used: int, choice: float) -> bool:
     """Whether so many rows [n] speak for what holds in all of them, where so many of them were used to find it, and the
     choice of its columns among all of them took so many nats."""
     return bool((len(first) - used) * _entropy(first) >= ENOUGH + choice)
+
+
+def _matters(relation: Relation, values: Floats, digit: float) -> bool:
+    """Whether a share in percent that is a factor of a product shows in enough rows [n, columns]: without it the first
+    column would be another one by more than its rounding, which is little beside how it varies; and whether the
+    product is a simple one."""
+    none = values.copy()
+    none[:, np.array(relation.percent) != 0] = 0.0
+    shown = int(departing(relation, none, max(digit, 0.0)).sum())
+    simple = float(f"{relation.constant:.{SHORT - 1}e}") == relation.constant
+    return simple and shown >= FEWEST_SHOWN and digit <= OPEN * float(values[:, 0].std())
 
 
 def _nearly(relation: Relation, values: Floats, digit: float) -> bool:

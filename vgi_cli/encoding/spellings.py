@@ -6,11 +6,11 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vgi_cli.columns.base import Cells, Column
+from vgi_cli.columns.base import Column
 from vgi_cli.columns.boolean import truth_key
 from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.lattice import mostly_gaps
@@ -23,6 +23,7 @@ from vgi_cli.columns.wording import (
     folded,
     kind_flag,
     made_missing,
+    named,
     token_flags,
 )
 from vgi_cli.encoding.texts import UNKNOWN, as_levels
@@ -65,7 +66,7 @@ BAND = re.compile(
 
 def missing_levels(table: Table, columns: Sequence[Column]) -> list[str]:
     """Columns with levels that may stand for missing cells."""
-    lines = []
+    every: dict[tuple[str, ...], dict[str, dict[str, int]]] = {}
     for column in columns:
         found: dict[str, int] = {}
         if isinstance(column, Levelled):
@@ -77,8 +78,8 @@ def missing_levels(table: Table, columns: Sequence[Column]) -> list[str]:
                 count = int((column.codes(table.column(column.name)) == levels.index(level)).sum())
                 found |= {level: count} if count else {}
         if found:
-            lines.append((column.name, _unanswered(table.column(column.name), found)))
-    return folded(lines)
+            every.setdefault(tuple(found), {})[column.name] = found
+    return [_unanswered(table, found) for found in every.values()]
 
 
 def _like_missing(levels: Sequence[str]) -> list[str]:
@@ -110,14 +111,28 @@ def numbers_as_codes(table: Table, columns: Sequence[Column]) -> list[str]:
     return folded(lines)
 
 
-def _unanswered(cells: Cells, found: dict[str, int]) -> str:
-    said = [f"'{level}' ({count} cell{'s' * (count != 1)})" for level, count in found.items()]
-    if len(said) == 1:
-        flag = made_missing(cells, next(iter(found)))
-        return f"{said[0]} is a level of column '{cells.name}': {flag} if it means missing"
+def _unanswered(table: Table, found: Mapping[str, Mapping[str, int]]) -> str:
+    """A line on columns with the same levels that may stand for missing cells, by column how many cells hold each."""
+    names, first = list(found), next(iter(found.values()))
+    counts = {level: sum(own[level] for own in found.values()) for level in first}
+    said = [f"'{level}' ({count:,} cell{'s' * (count != 1)})" for level, count in counts.items()]
     more = f" and {len(said) - MOST_TOKENS} more" if len(said) > MOST_TOKENS else ""
-    how = REPLACED if cells.in_memory else f"`{token_flags(cells.name, found)}`"
-    return f"{', '.join(said[:MOST_TOKENS])}{more} are levels of column '{cells.name}': {how} if they mean missing"
+    are, means = ("is a level", "it means") if len(said) == 1 else ("are levels", "they mean")
+    where = f"{', '.join(said[:MOST_TOKENS])}{more} {are} of {named('column', names)}"
+    return f"{where}: {_means_nothing(table, names, list(first))} if {means} missing"
+
+
+def _means_nothing(table: Table, names: Sequence[str], levels: Sequence[str]) -> str:
+    """How levels of some columns are made to mean missing in all of these."""
+    if len(names) == 1 and len(levels) == 1:
+        return made_missing(table.column(names[0]), levels[0])
+    if table.in_memory:
+        return REPLACED
+    flags = [token_flags(name, levels) for name in names]
+    if len(set(flags)) == 1:
+        return f"`{flags[0]}`"
+    others = ", and so in the others," * (len(names) > MOST_TOKENS)
+    return f"`{' '.join(flags if not others else flags[:1])}`{others}"
 
 
 def spelled_alike(columns: Sequence[Column]) -> list[str]:

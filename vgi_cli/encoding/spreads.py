@@ -46,7 +46,7 @@ def spreads_among(table: Table, schema: Schema) -> tuple[Spread, ...]:
 
 def measured(relation: Relation) -> bool:
     """Whether it is asked which of the columns of a relation are known best."""
-    return relation.how in ("sum", "product") and len(relation.names) >= TERMS
+    return relation.how in ("sum", "product") and len(relation.names) >= TERMS and not relation.percent
 
 
 def _spread(name: str, logs: bool, codes: dict[str, Floats], shuffled: Ints) -> Spread | None:

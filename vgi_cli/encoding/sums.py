@@ -12,7 +12,7 @@ import numpy as np
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.numerals import Floats, Ints
-from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, halves_at
+from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, factors_of, halves_at
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.digits import MANY, significant_of
 from vgi_cli.encoding.redundant import codes_of, half_digit
@@ -300,15 +300,21 @@ def _closest(z: Floats, y: Floats) -> Floats:
     return np.asarray(weights)
 
 
-def product_of(names: tuple[str, ...], x: Floats, digits: Digits, exact: bool) -> Relation | None:
+def product_of(
+    names: tuple[str, ...], x: Floats, digits: Digits, exact: bool, percent: tuple[float, ...] = ()
+) -> Relation | None:
     """The first of the columns x [n, columns] as a product of powers of the others, as `_sum`. Powers are whole numbers
-    up to MOST_POWER, and up to two of columns with negative cells."""
+    up to MOST_POWER, and up to two of columns with negative cells; 1 of those that are a share (`percent`: see
+    `Relation`)."""
+    cells, x = x, factors_of(x, percent) if percent else x
     above = np.abs(x[(x != 0).all(1)])
     logs = np.log(above) - np.log(above).mean(0)
     if len(above) <= x.shape[1] or not (logs[:, 1:].std(0) > 0).all():
         return None
     powers = np.rint(np.linalg.lstsq(logs[:, 1:], logs[:, 0], rcond=None)[0])
     if not powers.all() or np.abs(powers).max() > MOST_POWER or (np.abs(powers)[(x[:, 1:] < 0).any(0)] > 2).any():
+        return None
+    if percent and (np.abs(powers)[np.array(percent[1:]) != 0] != 1).any():
         return None
     y, others, half = above[:, 0], np.prod(above[:, 1:] ** powers, 1), float(digits.halves[0])
     over, under = (noise_of(2 * y, 2 * half) if exact else digits.of(y, side) * (1 + TIE) for side in (1, -1))
@@ -326,9 +332,10 @@ def product_of(names: tuple[str, ...], x: Floats, digits: Digits, exact: bool) -
             constant=constant,
             rounded=not exact,
             shift=shift,
+            percent=percent,
             significant=None if exact else digits.significant,
         )
-        if exact or shift or not _tied(relation, x, digits.of(x[:, 0]) * (1 + TIE)):
+        if exact or shift or not _tied(relation, cells, digits.of(x[:, 0]) * (1 + TIE)):
             return relation
     return None
 

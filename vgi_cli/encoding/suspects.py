@@ -323,6 +323,9 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
     codes: dict[tuple[str, str], tuple[list[str], int]] = {}
     slips: list[str] = []
     told = {one.names[0] for one in schema.relations if one.how in ("levels", "groups")}  # what a level or key has
+    parts = {
+        name for one in schema.relations if one.how in ("sum", "product") and len(one.names) > 2 for name in one.names
+    }
     for column in (c for c in schema.encoded if isinstance(c, Number | Moment) and c.name not in told):
         values = column.codes(table.column(column.name))
         finite = values[np.isfinite(values)]
@@ -340,7 +343,7 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
                     f"column '{column.name}' has a value far from all others: {where}; "
                     f"{made_missing(cells, text)} if it is a slip"
                 )
-            else:
+            elif column.name not in parts:  # nothing that stands for missing adds up
                 names, count = codes.setdefault((text, what), ([], 0))
                 codes[text, what] = ([*names, column.name], count + far.cells)
     for (text, what), (names, count) in codes.items():

@@ -267,6 +267,11 @@ def entering(schema: Schema) -> dict[str, list[str]]:
     return measures(schema.encoded) | ({"carried": carried} if carried else {})
 
 
+def units_of(columns: Sequence[ModelledColumn]) -> dict[str, str]:
+    """In what the scores of dates and times are, by their columns: `days`, `seconds`."""
+    return {column.name: f"{column.clock.measure}s" for column in columns if isinstance(column, Moment)}
+
+
 def measures(columns: Sequence[ModelledColumn]) -> dict[str, list[str]]:
     """Which columns enter the log-likelihood by a probability and which by a density, by name: `probability` (levels),
     `dequantised` (rounded numbers: a density times the step), `density`, `mixed` (a density, but where values pile up a
@@ -341,6 +346,7 @@ def _imputation_table(imputation: Mapping[str, Any]) -> list[str]:
     if numbers:
         lines += [
             "Columns in data units; `overall` is the mean over columns, each divided by its standard deviation.",
+            *_unit_lines({name: unit for name, unit in imputation.get("units", {}).items() if name in numbers}),
             "Coverage is that of [min, max] of 19 draws: 90 % when calibrated.",
             *["Alone: the CRPS of draws from the observed cells of the same column, which use no other column."]
             * any("marginal" in own for own in numbers.values()),
@@ -363,6 +369,15 @@ def _imputation_table(imputation: Mapping[str, Any]) -> list[str]:
     if "sliced_wasserstein" in imputation:
         lines += ["", f"Sliced Wasserstein distance of completed to true rows: {imputation['sliced_wasserstein']:.4f}"]
     return lines
+
+
+def _unit_lines(units: Mapping[str, str]) -> list[str]:
+    """`Dates and times: born in days; clock, operated in seconds.`, where there are such."""
+    of: dict[str, list[str]] = {}
+    for name, unit in units.items():
+        of.setdefault(unit, []).append(name)
+    said = "; ".join(f"{_names(names)} in {unit}" for unit, names in of.items())
+    return [f"Dates and times (but for coverage): {said}."] if said else []
 
 
 def _overall(imputation: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:

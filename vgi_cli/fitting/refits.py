@@ -194,8 +194,16 @@ def say_unsettled(recipe: Recipe, unsettled: int, done: int, model: Model, table
     was, they = ("was", "it") if unsettled == 1 else ("were", "they")
     work.reporter.say(
         f"{unsettled} of {done} bootstrap refits {was} stopped {when}, before {they} had settled: standard errors from "
-        "the imputations may be a little too small"
+        f"the imputations may be a little too small; {_smaller(recipe, cast(GaussianFamily, model))}"
     )
+
+
+def _smaller(recipe: Recipe, model: GaussianFamily) -> str:
+    """What lets refits settle by the work that they may take."""
+    if model.gaussians.K == 1:
+        return "fewer columns (`--exclude NAME`) settle sooner"
+    flags = f"--model {recipe.model.name} --set model.components={max(model.gaussians.K // 2, 1)}"
+    return f"a model of fewer components takes less work a step (`{flags}`)"
 
 
 def _posterior(recipe: Recipe, fit: Fit, work: Work) -> Refitted:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from vgi_cli.columns.base import Column, ModelledColumn
 from vgi_cli.columns.limits import bound_lines
+from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import Alarm, are, named
 from vgi_cli.data import TensorTable, split_rows
@@ -154,9 +155,10 @@ def refitted(schema: Schema, table: Table, recipe: Recipe, rows: Tensor) -> Sche
     """The same columns with the statistics of some rows [n] of the table alone; a column that does not vary among them
     keeps those that it has, and so does one that would have other dimensions."""
     which = np.isin(np.arange(table.N), rows.numpy())
-    some = inferred_columns(table, recipe.table, rows=which)
+    numbers = [column.name for column in schema.columns if isinstance(column, Number)]
+    some = inferred_columns(table, recipe.table, rows=which, numbers=numbers)
     if recipe.table.carry_others and (others := _not_taken(some, recipe)):
-        some = inferred_columns(table, recipe.table, _carrying(others, recipe), which)
+        some = inferred_columns(table, recipe.table, _carrying(others, recipe), which, numbers)
 
     def refitted(old: Column, new: Column) -> Column:
         if not isinstance(old, ModelledColumn) or not isinstance(new, ModelledColumn):

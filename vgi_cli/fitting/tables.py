@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema, levels_by_column
-from vgi_cli.encoding.infer import infer_columns, infer_schema
+from vgi_cli.encoding.infer import Said, infer_columns, infer_schema
 from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
@@ -56,10 +56,15 @@ def inferred(
 
 
 def inferred_columns(
-    table: Table, settings: TableSettings, kinds: Mapping[str, str] | None = None, rows: Bools | None = None
+    table: Table,
+    settings: TableSettings,
+    kinds: Mapping[str, str] | None = None,
+    rows: Bools | None = None,
+    numbers: Collection[str] = (),
 ) -> Schema:
-    """The schema without what holds between its columns, which takes most of the time; arguments as of `inferred`."""
-    return infer_columns(table, **_said(table, settings, kinds), rows=rows)
+    """The schema without what holds between its columns, which takes most of the time; arguments as of `inferred`, and
+    `numbers`: those columns that are quantities, though they look like codes."""
+    return infer_columns(table, Said(**_said(table, settings, kinds), rows=rows), numbers)
 
 
 def _said(table: Table, settings: TableSettings, kinds: Mapping[str, str] | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import capped, named
+from vgi_cli.columns.wording import capped, folded, named
 from vgi_cli.commands.check.words import MAR, model_rows, pair_words, text_of, verdict
 from vgi_cli.commands.dry_run import DryRun
 from vgi_cli.commands.memory import require_files, require_memory
@@ -32,16 +32,19 @@ from vgi_cli.encoding.redundant import (
     unlooked,
 )
 from vgi_cli.encoding.suspects import suspects
+from vgi_cli.errors import InputError, RefusedColumns, UsageError
 from vgi_cli.fitting.tables import inferred, read, row_weights
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import CHECKING, READING, TRYING, Reporter
 from vgi_cli.runs.files import write_atomic
 from vgi_cli.settings.gather import require_data
-from vgi_cli.settings.recipe import Recipe, to_recipe
+from vgi_cli.settings.recipe import Recipe, TableSettings, to_recipe
 from vgi_cli.table.base import Table
 from vgi_cli.table.outputs import refuse_sources
 
 FORMAT = 1
+REFUSED = "refused"
+"""In place of the kind of a column that a fit refuses."""
 TOP = 10
 """Patterns that are listed."""
 LEVEL = 0.05
@@ -102,11 +105,15 @@ def _check(request: CheckRequest, reporter: Reporter) -> Checked:
             require_memory(request.max_memory, recipe.data, recipe.mask, recipe.table, 1, request.trial)
         table = read(recipe.data, recipe.mask, recipe.table) if request.table is None else request.table
         stage(0.6)
-        schema, notes = inferred(table, recipe.table)
+        schema, notes, refused = _inferred(table, recipe.table)
+        if refused is not None:
+            reporter.warn(f"`vgi fit` refuses the table, and this looks at the rest of it: {refused.message}")
         if recipe.table.weight is not None:
             row_weights(table, recipe.table.weight)  # refuses cells that are no weights
     with reporter.stage(CHECKING) as stage:
-        values, holes, twins = _described(table, schema, recipe, notes)
+        taken = _taken(table, schema, recipe, refused)
+        values, holes, twins = _described(table, schema, recipe, taken, notes)
+        values["suspects"] = [*_refused_words(refused, table), *values["suspects"]]
         stage(0.5)
         values["mcar"] = _mcar(table, schema, holes, twins)
         if recipe.table.weight is not None:
@@ -120,11 +127,48 @@ def _check(request: CheckRequest, reporter: Reporter) -> Checked:
     if request.report is not None:
         _write_page(Path(request.report), values, table, schema)
         reporter.say(f"the page is {request.report}")
-    said = recipe.table.columns
-    return Checked(
-        values,
-        DryRun(kinds_of(table, schema, said, recipe.table.weight), fixing(schema, said, **recipe.table.beside_kinds)),
+    return Checked(values, taken)
+
+
+def _inferred(table: Table, settings: TableSettings) -> tuple[Schema, list[str], RefusedColumns | None]:
+    """The schema of the table, what is unusual, and why a fit refuses some columns: a check looks at the others.
+    InputError where there are none, or where the user said something of a column that its cells contradict."""
+    try:
+        return *inferred(table, settings), None
+    except RefusedColumns as error:
+        refused = error
+    if not set(refused.columns).isdisjoint([*settings.columns, *settings.bounds, *settings.unbounded]):
+        raise refused from None
+    try:
+        return *inferred(table, settings, {**settings.columns, **dict.fromkeys(refused.columns, "carry")}), refused
+    except (InputError, UsageError):
+        raise refused from None
+
+
+def _refused_words(refused: RefusedColumns | None, table: Table) -> list[str]:
+    """Why a fit refuses columns, and what to do about it."""
+    return folded(
+        [
+            (name, f"`vgi fit` refuses the table: {one.message.removeprefix(f'{table.label}: ')}" + _hint(one))
+            for name, one in (refused.columns.items() if refused is not None else ())
+        ]
     )
+
+
+def _hint(error: InputError) -> str:
+    return "" if error.hint is None else f"; {error.hint}"
+
+
+def _taken(table: Table, schema: Schema, recipe: Recipe, refused: RefusedColumns | None) -> DryRun:
+    """What a fit takes the columns for; nothing is fixed of those that it refuses."""
+    said, apart = recipe.table.columns, () if refused is None else refused.columns
+    columns = [
+        one._replace(kind=REFUSED, why="by a fit: see Suspects") if one.name in apart else one
+        for one in kinds_of(table, schema, said, recipe.table.weight)
+    ]
+    settings = fixing(schema, said, **recipe.table.beside_kinds)
+    settings["columns"] = {name: kind for name, kind in settings["columns"].items() if name not in apart}
+    return DryRun(columns, settings)
 
 
 def _write_page(path: Path, values: dict[str, Any], table: Table, schema: Schema) -> None:
@@ -140,11 +184,10 @@ def _write_page(path: Path, values: dict[str, Any], table: Table, schema: Schema
 
 
 def _described(
-    table: Table, schema: Schema, recipe: Recipe, notes: Sequence[str]
+    table: Table, schema: Schema, recipe: Recipe, taken: DryRun, notes: Sequence[str]
 ) -> tuple[dict[str, Any], Missingness, list[Redundant]]:
     """The JSON object but for what takes torch, and what it was made of."""
-    said = recipe.table.columns
-    taken = kinds_of(table, schema, said, recipe.table.weight)
+    said = [*recipe.table.columns, *(one.name for one in taken.columns if one.kind == REFUSED)]
     absent = {column.name: int(table.missing(column.name).sum()) for column in schema.columns}
     holes = missingness(table.absent(schema.modelled), schema.modelled)
     twins = redundant(candidates(table, schema), schema)
@@ -168,7 +211,7 @@ def _described(
                 "missing_cells": absent[one.name],
                 "missing_share": absent[one.name] / table.N,
             }
-            for one in taken
+            for one in taken.columns
         ],
         "missing": _missing(holes),
         "suspects": [*doubts, *lines],
@@ -176,7 +219,7 @@ def _described(
             {"name": t.name, "by": list(t.by), "how": t.how, "exact": t.exact, "kept": t.name in kept} for t in twins
         ],
         "notes": [*(note for note in notes if note not in told), *unlooked(schema)],
-        "recipe": {"table": fixing(schema, said, **recipe.table.beside_kinds)},
+        "recipe": {"table": taken.settings},
     }
     return values, holes, twins
 

@@ -135,9 +135,10 @@ def model_rows(models: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
 
     rows = [("model", "method", "time", "memory")]
     for fit in models["fits"]:
+        name = f"{fit['model']}{' (default)' * (fit['model'] == 'auto')}"
         if "why_not" in fit:
-            rows.append((fit["model"], fit["method"], fit["why_not"], ""))
+            rows.append((name, fit["method"], fit["why_not"], ""))
         else:
             most = "at most " if "epochs" in fit else ""
-            rows.append((fit["model"], fit["method"], f"{most}{about(fit['seconds'])}", in_words(fit["memory"])))
+            rows.append((name, fit["method"], f"{most}{about(fit['seconds'])}", in_words(fit["memory"])))
     return rows

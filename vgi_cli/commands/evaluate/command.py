@@ -56,6 +56,7 @@ from vgi_cli.evaluation.report import (
     not_finite,
     not_known,
     remarks,
+    units_of,
 )
 from vgi_cli.evaluation.truth.distance import compare
 from vgi_cli.fitting.choosing import adapting_config
@@ -471,7 +472,10 @@ def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[st
         reporter.warn(notes[-1])
     included = parameter_uncertainty(fitted, done.sampler, draws_of.uncertainty)
     sampler = {"name": done.sampler, "parameter_uncertainty": included, **done.diagnostics}
-    return None if scores is None else imputation_part(scores, alone), sampler, notes
+    part = None if scores is None else imputation_part(scores, alone)
+    if part is not None and (units := units_of(columns)):
+        part["units"] = units
+    return part, sampler, notes
 
 
 def _alone(
