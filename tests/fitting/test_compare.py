@@ -106,7 +106,7 @@ def entry(of: Recipe, cells: float, parameters: int, seed: int, bias: float) -> 
     )
     spread = torch.linspace(-0.01, 0.01, 50, dtype=torch.float64)
     return Candidate(of.model.name, of, ROWS), Scores(
-        spread + cells, -spread - cells, cells, None, (spread + cells)[:, None], 0.9, drawn, parameters
+        spread + cells, -spread - cells, cells, None, (spread + cells)[:, None], 0.9, drawn, parameters, torch.zeros(1)
     )
 
 

@@ -323,7 +323,7 @@ def league_of(*entries: tuple[int, str, float]) -> League:
     recipes = [recipe("mixture", transform, components=K) for K, transform, _ in entries]
     candidates = [Candidate(f"{i}", of, None) for i, of in enumerate(recipes)]  # type: ignore[arg-type]
     nothing = torch.zeros(2)
-    scores = Scores(nothing, nothing, None, None, nothing, None, None, 1)  # type: ignore[arg-type]
+    scores = Scores(nothing, nothing, None, None, nothing, None, None, 1, nothing)  # type: ignore[arg-type]
     return League(tuple((one, scores) for one in candidates), 0, "cells", tuple(w for *_, w in entries))
 
 
@@ -381,7 +381,12 @@ def standings_of(*entries: tuple[Recipe, torch.Tensor], used: int = 400, **setti
     scored = [
         (
             Candidate(str(i), of, some),
-            Scores(losses.nanmean(1), losses.nanmean(1), None, None, losses, None, None, i),  # type: ignore[arg-type]
+            Scores(
+                *(losses.nanmean(1), losses.nanmean(1), None, None, losses, None),
+                None,  # type: ignore[arg-type]
+                i,
+                torch.zeros(losses.shape[1]),
+            ),
         )
         for i, (of, losses) in enumerate(entries)
     ]
@@ -406,6 +411,39 @@ def test_who_fills_one_column_clearly_worse_does_not_win() -> None:
         assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if worse else "0")
         by_density = standings_of((FULL, other), (FULL, best), score="loglik")
         assert by_density._is_sound(by_density.entries[0], by_density.entries[1][1])
+
+
+def test_who_draws_too_many_values_beyond_all_that_was_observed_does_not_win() -> None:
+    """Where the same model of bent columns does not, and fills cells about as well."""
+    losses = torch.rand(300, 3, generator=torch.Generator().manual_seed(0)).double()
+    bent = recipe("mixture", "normal", components=1, covariance="full")
+    for ours, theirs, sound in (
+        ((0.0, 0.01, 0.0), (0.0, 0.0, 0.0), False),
+        ((0.0, 0.01, 0.0), (0.0, 0.006, 0.0), True),
+        ((0.0, 0.003, 0.0), (0.0, 0.0, 0.0), True),
+    ):
+        made = standings_of((FULL, losses), (bent, losses + 1e-4))
+        (first, one), (second, other) = made.entries
+        made.entries[:] = [
+            (first, one._replace(beyond=torch.tensor(ours))),
+            (second, other._replace(beyond=torch.tensor(theirs))),
+        ]
+        assert made._is_sound(*made.entries[:1], one) is sound
+        assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("0" if sound else "1")
+        worse = other._replace(beyond=torch.tensor(theirs), cells=2 * other.cells)
+        made.entries[1] = (second, worse)
+        assert made._is_sound(*made.entries[:1], one)
+
+
+def test_draws_of_incomes_that_are_standardised_lie_beyond_what_was_observed() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=2000)
+    frame = pd.DataFrame({"x": x, "income": np.exp(3 + 0.5 * x + 0.5 * rng.normal(size=2000)).round(2)})
+    by = {
+        name: scored(frame, recipe("mixture", name, components=1, covariance="full")).beyond.tolist()
+        for name in ("linear", "normal")
+    }
+    assert by["linear"][1] > 0.005 > 0.001 > by["normal"][1] and by["linear"][0] == by["normal"][0] == 0
 
 
 @pytest.mark.parametrize("factored", [recipe("fa"), recipe("mixture", components=1, covariance="factor", factors=1)])

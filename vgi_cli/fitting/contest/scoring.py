@@ -3,6 +3,7 @@ to."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -27,6 +28,8 @@ FOLDS, PARTS, HIDDEN_PARTS = 4, 4, 2
 DRAWS = 10
 CALIBRATED = (DRAWS - 1) / (DRAWS + 1)
 """Share of the hidden numbers that lie between the least and the greatest of DRAWS draws from their own law."""
+USUAL = 4.0
+"""So many times the share of draws that lie beyond n observed values if they have the law of these, 2 / (n + 1)."""
 SMOOTHING = 0.5
 """Draws that each level of a column has beside those that were drawn."""
 
@@ -75,6 +78,8 @@ class Scores(NamedTuple):
               are of the law of the cells; None: there are no numbers
     drawn     the draws themselves: the same cells in the same order for all candidates
     parameters  of the model
+    beyond    [columns] share of the draws of hidden numbers beyond all that was observed of their column, less what is
+              USUAL there; of levels 0
     """
 
     cells: Tensor
@@ -85,6 +90,7 @@ class Scores(NamedTuple):
     coverage: float | None
     drawn: Drawn
     parameters: int
+    beyond: Tensor
 
 
 class Folds(NamedTuple):
@@ -108,12 +114,15 @@ class Folds(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column as it is scored: what draws from it alone would score, its number of levels (0: numbers), and whether it
-    is to be filled."""
+    """A column as it is scored: what draws from it alone would score, its number of levels (0: numbers), whether it is
+    to be filled, and of numbers how many are observed, and the least and the greatest of them."""
 
     alone: float
     levels: int
     holed: bool
+    observed: int = 0
+    low: float = -math.inf
+    high: float = math.inf
 
 
 def columns_of(rows: Rows) -> list[Column]:
@@ -131,7 +140,8 @@ def columns_of(rows: Rows) -> list[Column]:
             shares = torch.bincount(cells.long(), minlength=levels) / max(len(cells), 1)
             found.append(Column(_levels_alone(shares.double(), levels), levels, holed))
         else:
-            found.append(Column(half_mean_difference(cells), 0, holed))
+            ends = (len(cells), float(cells.min()), float(cells.max())) if len(cells) else ()
+            found.append(Column(half_mean_difference(cells), 0, holed, *ends))
     return found
 
 
@@ -246,6 +256,7 @@ class _Tally:
     losses      [R, columns] the score of each hidden cell; 0 where none was hidden
     counts      [R, columns] 1 where a cell was hidden, else 0
     covered     [R, columns] share in which a number was within the range of its draws
+    beyond      [R, columns] share of its draws that are beyond all that was observed of its column
     errors      column, [n] how much each cell counts, [DRAWS, n]: of numbers, draw less true cell in shares of what the
                 column alone would score
     levels      column, [n] the same, [DRAWS, n] and [n]: of levels the codes of draws and cells
@@ -258,6 +269,7 @@ class _Tally:
     losses: Tensor
     counts: Tensor
     covered: Tensor
+    beyond: Tensor
     errors: list[tuple[int, Tensor, Tensor]] = field(default_factory=list)
     levels: list[tuple[int, Tensor, Tensor, Tensor]] = field(default_factory=list)
     parameters: int = 0
@@ -265,8 +277,8 @@ class _Tally:
     @classmethod
     def empty(cls, columns: Sequence[Column], odds: Tensor) -> _Tally:
         """Nothing scored."""
-        losses, counts, covered = (torch.zeros(odds.shape, dtype=torch.float64) for _ in range(3))
-        return cls(columns, odds, torch.zeros(len(odds), dtype=torch.float64), losses, counts, covered)
+        of_cells = (torch.zeros(odds.shape, dtype=torch.float64) for _ in range(4))
+        return cls(columns, odds, torch.zeros(len(odds), dtype=torch.float64), *of_cells)
 
     def add(self, hidden: _HiddenCells) -> None:
         """Score the draws of hidden cells."""
@@ -280,6 +292,7 @@ class _Tally:
                 self.levels.append((i, weight, draws, truth))
                 continue
             self.covered[cells, i] = _covered(draws, truth)
+            self.beyond[cells, i] = ((draws < column.low) | (draws > column.high)).double().mean(0)
             if column.alone > 0:
                 self.errors.append((i, weight, ((draws - truth) / column.alone).float()))
 
@@ -305,7 +318,13 @@ class _Tally:
             inside if numbers else None,
             _drawn(self.errors, self.levels),
             self.parameters,
+            self._beyond(),
         )
+
+    def _beyond(self) -> Tensor:
+        """[columns] as of Scores."""
+        usual = torch.tensor([2 * USUAL / (column.observed + 1) for column in self.columns], dtype=torch.float64)
+        return (self.beyond.sum(0) / self.counts.sum(0).clamp(min=1) - usual).clamp(min=0)
 
 
 def _levels_alone(shares: Tensor, levels: int, judged: Tensor | None = None) -> float:

@@ -30,6 +30,9 @@ BETTER = 2.0
 determined."""
 UNLIKE, SURELY = 0.05, 3.0
 """Nats for each column of numbers, and standard errors, by which a candidate describes held-out rows clearly worse."""
+BEYOND, TIMES = 0.004, 2.0
+"""Share of the draws beyond all that was observed of a column, more than is usual, and how many times that of another
+candidate it is, from which on a candidate draws too many there."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Standings:
         second = self.averaged(self.league(ours))
         if not any(second.weights):
             return league
-        members = [(drawn, w) for (_, (*_, drawn, _)), w in zip(second.entries, second.weights, strict=True) if w > 0]
+        members = [(one.drawn, w) for (_, one), w in zip(second.entries, second.weights, strict=True) if w > 0]
         own = scores.drawn.from_truth() - 0.5 * scores.drawn.apart(scores.drawn)
         pairs = ((one, v, other, w) for one, v in members for other, w in members)
         together = sum(w * drawn.from_truth() for drawn, w in members)
@@ -136,13 +139,13 @@ class Standings:
         return mean <= NOISE * error
 
     def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
-        """Whether held-out rows are described clearly worse than by a model of the same form under another transform
-        that fills cells about as well, in every column: draws then have another shape than the columns (the tail of
-        incomes, say), which hidden cells hardly show."""
+        """Whether held-out rows are described clearly worse, or more draws of a column are beyond what was observed of
+        it, than by a model of the same form under another transform that fills cells about as well, in every column:
+        draws then have another shape than the columns (the tail of incomes, say), which hidden cells hardly show."""
         numbers = len(self.layout.continuous)
         most, own = (1 + FAR) * float(best.cells.mean()), candidate.recipe
         others = [
-            other.loglik
+            other
             for one, other in self.entries
             if one.recipe.table.transform != own.table.transform
             and form(one.recipe) == form(own)
@@ -151,8 +154,10 @@ class Standings:
         ]
         if not others:
             return False
-        mean, error = _gap(scores.loglik, max(others, key=lambda loglik: float(loglik.mean())))
-        return mean < -max(UNLIKE * numbers, SURELY * error)
+        other = max(others, key=lambda other: float(other.loglik.mean()))
+        mean, error = _gap(scores.loglik, other.loglik)
+        beyond = (scores.beyond > BEYOND) & (scores.beyond > TIMES * other.beyond)
+        return mean < -max(UNLIKE * numbers, SURELY * error) or bool(beyond.any())
 
     def _is_coarse(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
         """Whether a candidate says of the columns nothing but their factors, and is not clearly better than the best of
