@@ -443,7 +443,8 @@ def test_draws_of_incomes_that_are_standardised_lie_beyond_what_was_observed() -
         name: scored(frame, recipe("mixture", name, components=1, covariance="full")).beyond.tolist()
         for name in ("linear", "normal")
     }
-    assert by["linear"][1] > 0.005 > 0.001 > by["normal"][1] and by["linear"][0] == by["normal"][0] == 0
+    assert by["linear"][1] > 0.005 > 0.001 > by["normal"][1]
+    assert max(by["linear"][0], by["normal"][0]) < 0.004
 
 
 @pytest.mark.parametrize("factored", [recipe("fa"), recipe("mixture", components=1, covariance="factor", factors=1)])

@@ -277,8 +277,8 @@ class _Tally:
     @classmethod
     def empty(cls, columns: Sequence[Column], odds: Tensor) -> _Tally:
         """Nothing scored."""
-        of_cells = (torch.zeros(odds.shape, dtype=torch.float64) for _ in range(4))
-        return cls(columns, odds, torch.zeros(len(odds), dtype=torch.float64), *of_cells)
+        losses, counts, covered, beyond = (torch.zeros(odds.shape, dtype=torch.float64) for _ in range(4))
+        return cls(columns, odds, torch.zeros(len(odds), dtype=torch.float64), losses, counts, covered, beyond)
 
     def add(self, hidden: _HiddenCells) -> None:
         """Score the draws of hidden cells."""
