@@ -49,6 +49,31 @@ def test_ordinary_columns_have_none(values: np.ndarray) -> None:
     assert find_spikes(values, step) == ()
 
 
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_fewer_cells_are_a_spike_at_an_end(side: float) -> None:
+    """A cap that 3 % of the cells hold, where the value next to it holds few."""
+    rest = np.arange(1.0, 971.0)
+    capped = np.concatenate([np.full(30, 970.0), rest])
+    (spike,) = find_spikes(side * capped, 1.0)
+    assert spike.value == side * 970.0 and spike.width == pytest.approx(31.0 - 1.0, abs=1.0)
+    assert find_spikes(side * np.concatenate([np.full(30, 500.0), rest]), 1.0) == ()  # inside of the range
+    assert find_spikes(side * np.concatenate([np.full(15, 970.0), rest]), 1.0) == ()  # sixteen cells
+    assert find_spikes(side * np.concatenate([np.full(30, 970.0), np.full(10, 969.0), rest]), 1.0) == ()  # a tail
+    assert find_spikes(side * np.concatenate([np.full(30, 5000.0), np.arange(1.0, 5001.0)]), 1.0) == ()  # 0.6 %
+
+
+def test_a_cap_of_few_cells_is_filled_as_often_as_it_is_observed() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=1500)
+    y = np.minimum(np.round(20 + 5 * x + 3 * rng.normal(size=1500), 2), 31.0)
+    hidden = rng.random(1500) < 0.2
+    frame = pd.DataFrame({"x": x.round(2), "y": np.where(hidden, np.nan, y)})
+    run = vgi_cli.fit(frame, model="mixture", set={"model.components": 1, "bootstrap": 2}, threads=1)
+    filled = np.stack([one["y"].to_numpy(float)[hidden] for one in run.impute(m=10)])
+    assert 0.02 < float((y == 31.0).mean()) < 0.05
+    assert float((filled == 31.0).mean()) == pytest.approx(float((y[hidden] == 31.0).mean()), abs=0.015)
+
+
 spike_lists = st.lists(
     st.tuples(st.integers(-50, 50), st.floats(0.5, 100.0)), max_size=4, unique_by=lambda pair: pair[0]
 ).map(lambda pairs: tuple(Spike(float(value), width) for value, width in sorted(pairs)))

@@ -18,6 +18,7 @@ from vgi_cli.columns.lattice import (
     SHARE,
     Lattice,
     Spike,
+    fewest_at_end,
     find_gaps,
     find_lattice,
     find_levels,
@@ -299,7 +300,8 @@ def _pile(observed: Observed, bounds: Sequence[Bound | None], resolution: float 
         if count > 0 and off.sum() >= FEWEST_OFF and len(np.unique(every[off])) > MOST_FEW:
             found.append((count, value))
     known = {spike}
-    if any(count >= SHARE * len(every) and value != spike for count, value in found):  # else there is none to be found
+    fewest = min(SHARE * len(every), fewest_at_end(len(every)))
+    if any(count >= fewest and value != spike for count, value in found):  # else there is none to be found
         known |= {one.value for one in find_spikes(every, resolution)}
     found = [(count, value) for count, value in found if value in known]
     return max(found)[1] if found else None

@@ -37,6 +37,8 @@ FEWEST = 10
 """Distinct values from which on a column can have spikes: with fewer every value is one."""
 SHARE, CELLS = 0.05, 10
 """Share of the observed cells, and their number, that a spike holds at least ..."""
+AT_END, MANY = 0.01, 20
+"""The same of one at an end, where caps and zeros are, which holds HEIGHT times as many as the value next to it."""
 HEIGHT = 5.0
 """... and how many times the density of its neighbours."""
 MOST_LEVELS = 12
@@ -163,7 +165,7 @@ def find_spikes(
     values: Floats, resolution: float, share: float = SHARE, *, heaps: Heaps | None = None
 ) -> tuple[Spike, ...]:
     """The spikes among observed values [n] of a column of that resolution, smallest value first; each holds at least
-    that share of them. `heaps`: what gives its values room already.
+    that share of them, at an end fewer (AT_END). `heaps`: what gives its values room already.
 
     The neighbours of a value are the cells next to it: as many as it holds, or half of all others. What differs by less
     than the resolution (8.46 and 8.459999999999999) is one value.
@@ -174,7 +176,10 @@ def find_spikes(
         return ()
     spikes = []
     places = _placed(values, heaps)
-    for i in np.flatnonzero(counts >= max(share * len(values), CELLS)):
+    enough = counts >= max(share * len(values), CELLS)
+    for end, beside in ((0, 1), (-1, -2)):
+        enough[end] |= counts[end] >= max(fewest_at_end(len(values)), HEIGHT * counts[beside])
+    for i in np.flatnonzero(enough):
         own = cell == cells[i]
         spellings, often = np.unique(values[own], return_counts=True)
         value = float(spellings[often.argmax()])
@@ -183,6 +188,11 @@ def find_spikes(
         if width > HEIGHT * has:
             spikes.append(Spike(value, width - has))
     return tuple(spikes)
+
+
+def fewest_at_end(n: int) -> float:
+    """How many of n observed cells a spike at an end holds at least."""
+    return max(AT_END * n, float(MANY))
 
 
 def _room(places: Floats, own: Bools, place: float, sides: int) -> float:
