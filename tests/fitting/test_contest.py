@@ -515,6 +515,13 @@ def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
         for other in (recipe("mixture", components=2, covariance="full"), recipe("fa", transform="normal")):
             made.entries[0] = (first._replace(recipe=other), made.entries[0][1])  # of the same transform, another form
             assert not made._is_unlike(*made.entries[0], theirs)
+    for used, nats, unlike in ((400, 0.1, False), (9000, 0.1, True), (9000, 0.02, False)):  # of many rows less is clear
+        for other in (bent, recipe("mixture", components=2, covariance="full"), recipe("fa", transform="normal")):
+            made = standings_of((other, cells), (FULL, cells), used=used)
+            (first, ours), (second, theirs) = made.entries
+            theirs = theirs._replace(loglik=torch.zeros(300).double())
+            made.entries[:] = [(first, ours._replace(loglik=-nats + 0.2 * noise)), (second, theirs)]
+            assert made._is_unlike(*made.entries[0], theirs) == unlike
     worse = standings_of((bent, cells), (FULL, cells + 0.2))  # and fills cells worse
     (first, ours), (second, theirs) = worse.entries
     worse.entries[:] = [(first, ours._replace(loglik=-torch.ones(300).double())), (second, theirs)]

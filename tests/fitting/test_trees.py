@@ -16,12 +16,14 @@ from vgi_cli.data import TensorTable, make_table
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting import refits, trees
 from vgi_cli.fitting.fitted import load_run
+from vgi_cli.fitting.trees import less_apart
 from vgi_cli.layout import Layout
 from vgi_cli.machine.work import TimeLimit, Work
 from vgi_cli.maths.trees import NO_PAIRS
 from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.reporting import Silent
+from vgi_cli.settings.recipe import Recipe
 
 N = 600
 
@@ -295,3 +297,31 @@ def fitted_table() -> Any:
     from vgi_cli.table.frames import from_frame
 
     return from_frame(exclusive()[0])
+
+
+def test_corrections_by_pairs_are_as_far_apart_as_all_rows_of_the_table_would_have_them() -> None:
+    """Means of 1,000 of 4,000 rows, others for each of 20 refits, resampled: what is left of their variance is that of
+    the mean of all rows, and the error of the refits' own mean."""
+    g = torch.Generator().manual_seed(0)
+    rows, N, k = 1000, 4000, 20
+    one, other = Recipe(), Recipe(seed=5)
+    kept, before = [], []
+    for _ in range(60):
+        x = torch.randn(N, dtype=torch.float64, generator=g)
+        resampled = [
+            x[torch.randperm(N, generator=g)[:rows]][torch.randint(rows, (rows,), generator=g)].mean() for _ in range(k)
+        ]
+        pairs = [[torch.full((2, 1), float(mean))] for mean in resampled]
+        pooled = less_apart(pairs, [one] * k, rows, N)
+        kept.append(float(torch.stack([own[0][0, 0] for own in pooled]).var()))
+        before.append(float(torch.stack(resampled).var()))
+    assert np.mean(before) == pytest.approx((2 - rows / N) / rows, rel=0.1)
+    assert np.mean(kept) == pytest.approx(1 / N + (2 - rows / N) / rows / k, rel=0.1)
+    two = [[torch.tensor([[float(i)]])] for i in range(4)]
+    apart = less_apart(two, [one, other, one, other], rows, N)  # of each model for itself
+    left = (1 / 7 + 1 / 2) ** 0.5
+    assert [float(own[0]) for own in apart[::2]] == pytest.approx([1 - left, 1 + left])
+    assert float(apart[1][0] + apart[3][0]) == pytest.approx(4.0)
+    assert less_apart(two, [one] * 4, N, N) == two  # each has seen all rows
+    empty = [[torch.zeros(0, 0)], [torch.ones(1, 1)]]
+    assert less_apart(empty, [one, one], rows, N) == empty

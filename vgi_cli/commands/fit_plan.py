@@ -8,7 +8,8 @@ from vgi_cli.commands.dry_run import about
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.data import spread_rows
 from vgi_cli.fitting.choosing import choose_model, comparison_expected, layout_of
-from vgi_cli.fitting.contest import contest, scoring
+from vgi_cli.fitting.contest import scoring
+from vgi_cli.fitting.contest.standings import COMPARED
 from vgi_cli.fitting.fit_rows import training_and_held, warn_of_pairs
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.rows import Rows
@@ -61,7 +62,7 @@ def fit_plan(
 
 def _others(train: Rows, chosen: Recipe, request: FitRequest, reporter: Reporter) -> str:
     """The models that are compared beside, with the time that their fits to parts of the rows take, by trials."""
-    rows = train.at(spread_rows(train.table.N, contest.ROWS * (scoring.FOLDS - 1) // scoring.FOLDS))
+    rows = train.at(spread_rows(train.table.N, COMPARED * (scoring.FOLDS - 1) // scoring.FOLDS))
     words = []
     with reporter.stage(TRYING), one_thread():
         for name in request.said("compare"):

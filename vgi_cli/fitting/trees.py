@@ -153,31 +153,89 @@ def _grown_by_transform(
     """Of each transform that refits are of: their places among `numbers`, their trees, learnt from the rows as it
     encodes them, and the map back from these (None: they are those of the fit). Ends where a time limit is over first,
     and a line says so."""
-    transforms = [str(one.table.transform) for one in recipes(recipe, numbers)]
+    of = recipes(recipe, numbers)
+    transforms = [str(one.table.transform) for one in of]
     table = table.rows(table.used).to(dtype=torch.float64)
     some = torch.randperm(table.N, generator=stream(recipe.seed, "trees"))[: rows_for(table)].sort().values
     own = table.relative_weight
+    weights = None if own is None else own[some]
     done = 0
+
+    def over() -> bool:
+        """Whether the time limit is, which is said then."""
+        if work.limit.over():
+            work.limit.cut.append(TREES)
+            work.reporter.warn("the time limit left no time for trees: draws come from the mixture alone")
+        return work.limit.over()
+
+    def tell() -> None:
+        """Half of a refit is done."""
+        nonlocal done
+        done += 1
+        stage(done / (2 * len(numbers)), done // 2, len(numbers))
+
     with work.reporter.stage(TREES, "refits", work.limit.end) as stage:
         for name in dict.fromkeys(transforms):
             rows = recoders[name].table(table) if name in recoders else table
-            places, made = [i for i, other in enumerate(transforms) if other == name], []
+            places = [i for i, other in enumerate(transforms) if other == name]
+            ready: list[_Ready] = []
             for i in places:
-                if work.limit.over():
-                    work.limit.cut.append(TREES)
-                    work.reporter.warn("the time limit left no time for trees: draws come from the mixture alone")
+                if over():
                     return
                 model = cast(GaussianFamily, copy.deepcopy(refits[i])).double()
                 counts = _counts(model, rows, some, recipe.seed, numbers[i])
-                weights = None if own is None else own[some]
                 generator = stream(recipe.seed, f"trees/{numbers[i]}")
                 moved = redraws_of(em_settings(recipe), model, rows) > 0
                 part = _placed(model, rows.rows(some), generator) if moved else rows.rows(some)
                 pairs = _pairs(model, rows, part, counts, weights, moved, stream(recipe.seed, f"pairs/{numbers[i]}"))
-                made.append(_trees(model, part, counts, weights, pairs, generator))
-                done += 1
-                stage(done / len(numbers), done, len(numbers))
+                ready.append(_Ready(model, part, counts, generator, pairs))
+                tell()
+            pooled = less_apart([one.pairs for one in ready], [of[i] for i in places], rows_for_pairs(rows), rows.N)
+            made = []
+            for one, pairs in zip(ready, pooled, strict=True):
+                if over():
+                    return
+                made.append(_trees(one.model, one.part, one.counts, weights, pairs, one.generator))
+                tell()
             yield places, made, recoders[name].inverse if name in recoders else None
+
+
+class _Ready(NamedTuple):
+    """What trees of a refit are learnt from: its model, the rows as it sees them, how often each was drawn, its stream,
+    and what pairs of columns say."""
+
+    model: GaussianFamily
+    part: TensorTable
+    counts: Tensor
+    generator: torch.Generator
+    pairs: list[Tensor]
+
+
+def less_apart(pairs: Sequence[list[Tensor]], of: Sequence[Recipe], rows: int, N: int) -> list[list[Tensor]]:
+    """What pairs of columns say by each refit (`pairs_of`), so far from the mean of those of the same model (`of`) as
+    it would be by all N rows of the table, where each has seen others of them, so many, and these resampled.
+
+    Of the mean of k refits each is v apart, v = (2 - rows / N) / rows in the variance of a single row: without the rows
+    that it did not see, and once more for the resample. What is kept of that is 1 / N, and v / k for the mean's own
+    error. Where a refit sees all rows that is all.
+    """
+    if not rows:
+        return list(pairs)
+    out = [list(one) for one in pairs]
+    for first, recipe in enumerate(of):
+        mine = [i for i, other in enumerate(of) if other == recipe]
+        if mine[0] != first:
+            continue
+        kept = math.sqrt(min(1.0, rows / (2 * N - rows) + 1 / len(mine)))
+        if kept == 1:
+            continue
+        for j in range(len(pairs[0])):
+            tables = [pairs[i][j] for i in mine]
+            if len({one.shape for one in tables}) == 1:
+                mean = torch.stack(tables).mean(0)
+                for i, own in zip(mine, tables, strict=True):
+                    out[i][j] = mean + kept * (own - mean)
+    return out
 
 
 def _placed(model: GaussianFamily, part: TensorTable, generator: torch.Generator) -> TensorTable:

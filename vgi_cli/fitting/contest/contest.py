@@ -49,7 +49,7 @@ from vgi_cli.fitting.contest.kept import KeptScores
 from vgi_cli.fitting.contest.league import League
 from vgi_cli.fitting.contest.odds import hole_odds
 from vgi_cli.fitting.contest.scoring import Folds, Scores, columns_of, score, weighted
-from vgi_cli.fitting.contest.standings import Standings
+from vgi_cli.fitting.contest.standings import COMPARED, Standings
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import em_settings
 from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
@@ -65,8 +65,6 @@ from vgi_cli.settings import components
 from vgi_cli.settings.problems import Settings
 from vgi_cli.settings.recipe import Recipe
 
-ROWS = 1_500
-"""Rows that are compared, a random choice of more."""
 CELLS = 1 << 22
 """Of a table in files the contest looks at a random choice of rows with so many cells, else at all."""
 NEARLY = 0.01
@@ -201,7 +199,7 @@ class _Contest:
         generator = stream(recipe.seed, "contest")
         self._recipe, self._rows, self._used, self._stage = recipe, rows, used, stage
         self._limit, self._work, self._fit, self._kept = work.limit, work, fit, kept
-        self._some = used[torch.randperm(len(used), generator=generator)[:ROWS]].sort().values
+        self._some = used[torch.randperm(len(used), generator=generator)[:COMPARED]].sort().values
         self._fold = torch.randperm(len(self._some), generator=generator) % scoring.FOLDS
         shape = (len(self._some), len(rows.table.layout.columns))
         self._odds = hole_odds(rows.at(self._some))

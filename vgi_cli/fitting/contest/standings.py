@@ -30,6 +30,8 @@ BETTER = 2.0
 determined."""
 UNLIKE, SURELY = 0.05, 3.0
 """Nats for each column of numbers, and standard errors, by which a candidate describes held-out rows clearly worse."""
+COMPARED = 1_500
+"""Rows of a contest at most. Of a table with more, so many times fewer nats are clear: they would tell more surely."""
 BEYOND, TIMES = 0.004, 2.0
 """Share of the draws beyond all that was observed of a column, more than is usual, and how many times that of another
 candidate it is, from which on a candidate draws too many there."""
@@ -141,14 +143,15 @@ class Standings:
     def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
         """Whether held-out rows are described clearly worse, or more draws of a column are beyond what was observed of
         it, than by a model of the same form under another transform that fills cells about as well, in every column:
-        draws then have another shape than the columns (the tail of incomes, say), which hidden cells hardly show."""
-        numbers = len(self.layout.continuous)
+        draws then have another shape than the columns (the tail of incomes, say), which hidden cells hardly show. Of a
+        table of many rows, than by any other model: its parameters are known so well that the models of an average
+        would lie many standard errors apart."""
+        nats, many = UNLIKE * len(self.layout.continuous), self.rows > COMPARED
         most, own = (1 + FAR) * float(best.cells.mean()), candidate.recipe
         others = [
             other
             for one, other in self.entries
-            if one.recipe.table.transform != own.table.transform
-            and form(one.recipe) == form(own)
+            if (many or (one.recipe.table.transform != own.table.transform and form(one.recipe) == form(own)))
             and float(other.cells.mean()) <= most
             and not lags(other, best)
         ]
@@ -157,7 +160,7 @@ class Standings:
         other = max(others, key=lambda other: float(other.loglik.mean()))
         mean, error = _gap(scores.loglik, other.loglik)
         beyond = (scores.beyond > BEYOND) & (scores.beyond > TIMES * other.beyond)
-        return mean < -max(UNLIKE * numbers, SURELY * error) or bool(beyond.any())
+        return mean < -max(nats * min(1.0, COMPARED / self.rows), SURELY * error) or bool(beyond.any())
 
     def _is_coarse(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
         """Whether a candidate says of the columns nothing but their factors, and is not clearly better than the best of
