@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -425,14 +426,14 @@ def test_who_draws_too_many_values_beyond_all_that_was_observed_does_not_win() -
         made = standings_of((FULL, losses), (bent, losses + 1e-4))
         (first, one), (second, other) = made.entries
         made.entries[:] = [
-            (first, one._replace(beyond=torch.tensor(ours))),
-            (second, other._replace(beyond=torch.tensor(theirs))),
+            (first, one._replace(beyond=torch.tensor(ours), loglik=-0.001 + 0 * one.loglik)),
+            (second, other._replace(beyond=torch.tensor(theirs), loglik=0 * one.loglik)),
         ]
         assert made._is_sound(*made.entries[:1], one) is sound
         assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("0" if sound else "1")
-        worse = other._replace(beyond=torch.tensor(theirs), cells=2 * other.cells)
-        made.entries[1] = (second, worse)
-        assert made._is_sound(*made.entries[:1], one)
+        for worse in ({"cells": 2 * other.cells}, {"loglik": -0.002 + 0 * one.loglik}):
+            entries = [made.entries[0], (second, made.entries[1][1]._replace(**worse))]
+            assert replace(made, entries=entries)._is_sound(entries[0], one)
 
 
 def test_draws_of_incomes_that_are_standardised_lie_beyond_what_was_observed() -> None:
@@ -515,13 +516,21 @@ def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
         for other in (recipe("mixture", components=2, covariance="full"), recipe("fa", transform="normal")):
             made.entries[0] = (first._replace(recipe=other), made.entries[0][1])  # of the same transform, another form
             assert not made._is_unlike(*made.entries[0], theirs)
-    for used, nats, unlike in ((400, 0.1, False), (9000, 0.1, True), (9000, 0.02, False)):  # of many rows less is clear
-        for other in (bent, recipe("mixture", components=2, covariance="full"), recipe("fa", transform="normal")):
-            made = standings_of((other, cells), (FULL, cells), used=used)
-            (first, ours), (second, theirs) = made.entries
-            theirs = theirs._replace(loglik=torch.zeros(300).double())
-            made.entries[:] = [(first, ours._replace(loglik=-nats + 0.2 * noise)), (second, theirs)]
-            assert made._is_unlike(*made.entries[0], theirs) == unlike
+    shifted = recipe("mixture", components=2, covariance="full", dependence="linear")
+    for other, used, nats, unlike in (
+        *((bent, 400, 0.1, False), (bent, 9000, 0.1, True), (bent, 9000, 0.02, False)),  # of many rows less is clear
+        *(
+            (shifted, 400, 0.9, False),
+            (shifted, 400, 1.1, True),
+            (shifted, 9000, 0.1, False),
+            (shifted, 9000, 0.2, True),
+        ),
+    ):
+        made = standings_of((other, cells), (FULL, cells), used=used)
+        (first, ours), (second, theirs) = made.entries
+        theirs = theirs._replace(loglik=torch.zeros(300).double())
+        made.entries[:] = [(first, ours._replace(loglik=-nats + 0.2 * noise)), (second, theirs)]
+        assert [made._is_unlike(*entry, theirs) for entry in made.entries] == [unlike, False]
     worse = standings_of((bent, cells), (FULL, cells + 0.2))  # and fills cells worse
     (first, ours), (second, theirs) = worse.entries
     worse.entries[:] = [(first, ours._replace(loglik=-torch.ones(300).double())), (second, theirs)]

@@ -29,7 +29,10 @@ BETTER = 2.0
 """Standard errors by which a factor model has to be better than the best with full covariances, where these are well
 determined."""
 UNLIKE, SURELY = 0.05, 3.0
-"""Nats for each column of numbers, and standard errors, by which a candidate describes held-out rows clearly worse."""
+"""Nats for each column of numbers, and standard errors, by which a candidate describes held-out rows clearly worse than
+the same form under another transform."""
+MUCH = 1.0
+"""Nats by which it does so than any other, at least."""
 COMPARED = 1_500
 """Rows of a contest at most. Of a table with more, so many times fewer nats are clear: they would tell more surely."""
 BEYOND, TIMES = 0.004, 2.0
@@ -141,26 +144,27 @@ class Standings:
         return mean <= NOISE * error
 
     def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
-        """Whether held-out rows are described clearly worse, or more draws of a column are beyond what was observed of
-        it, than by a model of the same form under another transform that fills cells about as well, in every column:
-        draws then have another shape than the columns (the tail of incomes, say), which hidden cells hardly show. Of a
-        table of many rows, than by any other model: its parameters are known so well that the models of an average
+        """Whether held-out rows are described clearly worse than by another model that fills cells about as well, in
+        every column: draws then have another shape than the columns (the tail of incomes, say), or miss what holds
+        nearly exactly, both of which hidden cells hardly show. Or whether more draws of a column are beyond what was
+        observed of it than by the same form under another transform that does not describe the rows worse.
+
+        Of a table of many rows fewer nats are clear: its parameters are known so well that the models of an average
         would lie many standard errors apart."""
-        nats, many = UNLIKE * len(self.layout.continuous), self.rows > COMPARED
         most, own = (1 + FAR) * float(best.cells.mean()), candidate.recipe
-        others = [
-            other
-            for one, other in self.entries
-            if (many or (one.recipe.table.transform != own.table.transform and form(one.recipe) == form(own)))
-            and float(other.cells.mean()) <= most
-            and not lags(other, best)
-        ]
-        if not others:
-            return False
-        other = max(others, key=lambda other: float(other.loglik.mean()))
-        mean, error = _gap(scores.loglik, other.loglik)
-        beyond = (scores.beyond > BEYOND) & (scores.beyond > TIMES * other.beyond)
-        return mean < -max(nats * min(1.0, COMPARED / self.rows), SURELY * error) or bool(beyond.any())
+        less = min(1.0, COMPARED / self.rows)
+        for one, other in self.entries:
+            if other is scores or float(other.cells.mean()) > most or lags(other, best):
+                continue
+            twins = one.recipe.table.transform != own.table.transform and form(one.recipe) == form(own)
+            mean, error = _gap(scores.loglik, other.loglik)
+            nats = UNLIKE * len(self.layout.continuous) if twins else max(MUCH, UNLIKE * len(self.layout.continuous))
+            if mean < -max(nats * less, SURELY * error):
+                return True
+            beyond = (scores.beyond > BEYOND) & (scores.beyond > TIMES * other.beyond)
+            if twins and mean < 0 and bool(beyond.any()):
+                return True
+        return False
 
     def _is_coarse(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
         """Whether a candidate says of the columns nothing but their factors, and is not clearly better than the best of
