@@ -1,10 +1,11 @@
 """Are columns over decades filled well? Concentrations and the like, whose logarithms are what is regular.
 
-    python benchmarks/decades.py [--spreads 0.35 0.6 1.0 1.5 1.9 2.3 4.6] [--tables 10] [--first 0]
+    python benchmarks/decades.py [--spreads 0.35 0.6 1.0 1.5 1.9 2.3 4.6] [--correlation 0.9] [--tables 10]
+        [--first 0]
 
 Tables of 300 rows: x normal, w correlated with it, y the exponential of SPREAD times a normal variable that is
-correlated with x by 0.9, to four significant digits; 10 % of x and 25 % of y missing completely at random. `vgi fit`
-with its defaults and 20 draws, once as they are and once with no logarithms taken, nor below the least values
+correlated with x by CORRELATION, to four significant digits; 10 % of x and 25 % of y missing completely at random. `vgi
+fit` with its defaults and 20 draws, once as they are and once with no logarithms taken, nor below the least values
 (`plain`). Printed: the CRPS of the hidden y in its standard deviations, that of log y in its own, the mean error of log
 y in these, of all cells and of the lowest three tenths (which regression to the mean makes positive for any method);
 the standard deviation of log y of the filled column over that of the whole one; fills below a third of the least value
@@ -32,12 +33,12 @@ M = 20
 ROWS = 300
 
 
-def table(spread: float, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+def table(spread: float, seed: int, correlation: float) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """A table with holes, y as it is, and which of its cells are hidden."""
     rng = np.random.default_rng([seed, int(10 * spread)])
     x = rng.normal(size=ROWS)
     w = 0.7 * x + 0.7 * rng.normal(size=ROWS)
-    y = np.exp(1 + spread * (0.9 * x + np.sqrt(1 - 0.9**2) * rng.normal(size=ROWS)))
+    y = np.exp(1 + spread * (correlation * x + np.sqrt(1 - correlation**2) * rng.normal(size=ROWS)))
     hidden, hidden_x = rng.random(ROWS) < 0.25, rng.random(ROWS) < 0.1
     y = np.array([float(f"{value:.4g}") for value in y])
     frame = pd.DataFrame(
@@ -46,9 +47,9 @@ def table(spread: float, seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarra
     return frame, y, hidden
 
 
-def scores(spread: float, seed: int) -> list[float]:
+def scores(spread: float, seed: int, correlation: float) -> list[float]:
     """What is printed, of one table."""
-    frame, y, hidden = table(spread, seed)
+    frame, y, hidden = table(spread, seed, correlation)
     run = vgi_cli.fit(frame, threads=1, say=lambda line: None)
     filled = [one["y"].to_numpy(float) for one in run.impute(m=M, say=lambda line: None)]
     draws, truth = np.array([one[hidden] for one in filled]), y[hidden]
@@ -69,6 +70,7 @@ def scores(spread: float, seed: int) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spreads", type=float, nargs="+", default=[0.35, 0.6, 1.0, 1.5, 1.9, 2.3, 4.6])
+    parser.add_argument("--correlation", type=float, default=0.9)
     parser.add_argument("--tables", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     given = parser.parse_args()
@@ -82,7 +84,8 @@ def main() -> None:
         for name, rules in (("plain", (np.inf, 0.0)), ("as it is", usual)):
             scale.DECADES, scale.SOON = rules
             started = time.process_time()
-            found = np.mean([scores(spread, seed) for seed in range(given.first, given.first + given.tables)], 0)
+            seeds = range(given.first, given.first + given.tables)
+            found = np.mean([scores(spread, seed, given.correlation) for seed in seeds], 0)
             spent = (time.process_time() - started) / given.tables
             words = [f"{value:.3f}" for value in found]
             print(f"| {spread} | {name} | {' | '.join(words)} | {spent:.1f} |", flush=True)
