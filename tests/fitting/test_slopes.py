@@ -74,6 +74,17 @@ def test_levels_that_are_many_or_have_few_rows_are_not_looked_at() -> None:
     assert column_of_slopes(rows(table(400, 1, 0, 1)[["x", "y", "z"]], of)) is None
 
 
+def test_a_column_with_a_rare_level_is_not_looked_at() -> None:
+    """A component of the level alone would say little, and would be drawn too often."""
+    of = recipe("mixture", "linear")
+    frame = table(2000, 1, 0.0, 0.8)
+    rare = frame["group"].dropna().index
+    for count, found in ((25, "group"), (10, None)):
+        some = frame.assign(group=frame["group"].astype(object))
+        some.loc[rare[:count], "group"] = "rare"
+        assert column_of_slopes(rows(some.drop(columns="other"), of)) == found
+
+
 def coded(frame: pd.DataFrame) -> dict[str, Rows]:
     return {transform: rows(frame, recipe("mixture", transform)) for transform in ("normal", "linear")}
 

@@ -19,7 +19,8 @@ from vgi_cli.fitting.rows import Rows
 LEVELS = 8
 """A column of more levels is not looked at."""
 FEWEST = 20
-"""Rows that have both numbers, of each level, from which on its slope counts."""
+"""Rows that have both numbers, of each level, from which on its slope counts; of a column with a level of fewer rows
+none do, for a component would be that level's alone."""
 WELL = 20.0
 """Rows for each component, or level, and column of numbers from which on all covariances are well determined."""
 ROWS = 20_000
@@ -44,6 +45,8 @@ def column_of_slopes(*scales: Rows) -> str | None:
     found = []
     for name, j in looked:
         level = torch.where(table.missing[used, j], -1.0, table.x[used, j].double())
+        if int(torch.bincount(level[level >= 0].long(), minlength=layout.level_counts[j]).min()) < FEWEST:
+            continue
         every = [
             _chances(one.x[used][:, numbers].double(), ~one.missing[used][:, numbers], level, layout.level_counts[j])
             for one in alike
