@@ -320,6 +320,9 @@ def _fits(relation: Relation, schema: Schema) -> bool:
             and (numbers or bool(relation.codes))
             and (numbers or set(relation.codes) - {None} <= set(range(counts[0])))
         )
+    if relation.how == "completed":
+        kinds = [columns[name].kind for name in relation.names[1:]]
+        return counts[0] == 0 and all(kind in ("date", "datetime") for kind in kinds)
     return not any(counts)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -115,11 +117,12 @@ def keep_relations(
 def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
     """Let the fills keep to their relations and orders, and those of other columns to structural zeros, in place."""
     draws, observed, missing, uniform, ties = filled
+    _dates_in_order(filled, schema)
     apart = _kept(draws, observed, missing, schema, uniform)
     if schema.orders:
         told = [schema.modelled.index(name) for name in {name for one in schema.relations for name in one.names}]
         before = draws[..., told]
-        rooms = _rooms(observed, missing, schema, _free(schema))
+        rooms = _movable_rooms(observed, missing, schema)
         orders = keep_orders(draws, observed, missing, schema, rooms, ties, _parted(observed, missing, schema))
         for one in [one for one in schema.relations if one.how in LATE]:
             # a number that was moved takes a level along that is a fill too
@@ -179,15 +182,26 @@ def _in_orders(schema: Schema) -> set[str]:
 def _free(schema: Schema) -> list[Relation]:
     """The relations that leave their second column some room, which no other one settles."""
     bands = [one for one in schema.relations if one.how in LATE]
-    others = {name for one in schema.relations if one.how not in LATE for name in one.names}
-    others |= {one.names[0] for one in bands}
-    return [one for one in bands if one.names[1] not in others]
+    return [one for one in bands if one.names[1] not in _settled(schema)]
+
+
+def _settled(schema: Schema) -> set[str]:
+    """The columns of relations that leave them no room, and levels and parts that follow from others."""
+    exact = {name for one in schema.relations if one.how not in (*LATE, "completed") for name in one.names}
+    return exact | {one.names[0] for one in schema.relations if one.how in LATE}
+
+
+def _aged(schema: Schema) -> Iterator[tuple[Relation, int]]:
+    """Completed years or months, and the places of their dates that no other relation settles."""
+    settled = _settled(schema)
+    for one in schema.relations:
+        yield from ((one, place) for place in (1, 2) if one.span is not None and one.names[place] not in settled)
 
 
 def _movable(schema: Schema) -> set[str]:
     """The columns that may be moved for an order."""
     settled = {name for one in schema.relations for name in one.names} - {one.names[1] for one in _free(schema)}
-    return _in_orders(schema) - settled
+    return _in_orders(schema) - (settled - {one.names[place] for one, place in _aged(schema)})
 
 
 def _exact(filled: DrawnRows) -> Floats:
@@ -232,6 +246,39 @@ def _rooms(
         other = rooms.get(name, own)
         rooms[name] = np.maximum(other[0], own[0]), np.minimum(other[1], own[1])
     return rooms
+
+
+def _movable_rooms(observed: Floats, missing: Bools, schema: Schema) -> dict[str, tuple[Floats, Floats]]:
+    """By columns that relations leave some room, from where to where [N] they may be moved for an order: a date of
+    completed years within the year that these and the other date leave it, anywhere where the years follow from it, and
+    nowhere where the other date does."""
+    rooms = _rooms(observed, missing, schema, _free(schema))
+    counts = Counter(name for one in schema.relations for name in one.names)
+    bands = Counter(one.names[1] for one in schema.relations if one.how in LATE)
+    for one, place in _aged(schema):
+        places = np.array([schema.modelled.index(name) for name in one.names])
+        column, first = schema.encoded[places[place]], one.names[0]
+        low, high = one.window(observed[:, places], place, observed[:, places[0]])
+        follows = missing[:, places[0]] & (counts[first] == 1 + bands[first])
+        held = missing[:, np.delete(places, place)].any(1)
+        low = np.where(follows, -np.inf, np.where(held, np.inf, low))
+        high = np.where(follows, np.inf, np.where(held, -np.inf, high - max(2 * half_digit(column), WITHIN)))
+        other = rooms.get(column.name, (low, high))
+        rooms[column.name] = np.maximum(other[0], low), np.minimum(other[1], high)
+    return rooms
+
+
+def _dates_in_order(filled: DrawnRows, schema: Schema) -> None:
+    """Bring dates into order, in place, where both of completed years that are known are missing: one is moved then to
+    where the other one leaves it, and not for an order any more."""
+    draws, observed, missing = filled.draws, filled.observed, filled.missing
+    for one in {one: None for one, _ in _aged(schema)} if schema.orders else ():
+        age, *dates = (schema.modelled.index(name) for name in one.names)
+        rows = np.flatnonzero(~missing[:, age] & missing[:, dates].all(1))
+        if len(rows):
+            moved = draws[:, rows]
+            keep_orders(moved, observed[rows], missing[rows], replace(schema, relations=()))
+            draws[:, rows[:, None], dates] = moved[..., dates]
 
 
 def _parted(observed: Floats, missing: Bools, schema: Schema) -> dict[str, Parted]:
@@ -423,8 +470,19 @@ def _determine(
             if one.relation.how in kinds and one.places[1] == place
         ]
 
-    if cells.relation.loose and place:
-        own = levels(j, LATE if cells.relation.how in LATE else ("groups",))
+    def windows() -> list[Levels]:
+        """Where the column lies, a date, by completed years and their other date."""
+        made = []
+        for one in told:
+            at = one.places.tolist().index(j) if one.relation.span is not None and j in one.places else 0
+            if at:
+                where = np.asarray(known[np.ix_(rows, np.delete(one.places, at))].all(1))
+                made.append(Levels.of_dates(one, at, said.values(rows, one.places), where))
+        return made
+
+    if place and (cells.relation.loose or cells.relation.span is not None):
+        dated = cells.relation.how in (*LATE, "completed")
+        own = [*levels(j, LATE), *windows()] if dated else levels(j, ("groups",))
         others = []
         for one in apart if cells.relation.how == "part" else ():
             if j in one.places:
@@ -432,7 +490,7 @@ def _determine(
                 unknown = ~known[rows, one.places[1 - at]]
                 parts = [each._replace(rows=each.rows & unknown) for each in levels(one.places[1 - at], ("part",))]
                 others += [(one, at, parts)] if parts else []
-        value, able = with_other_parts(cells.columns[1], values[..., 1], own, others)
+        value, able = with_other_parts(cells.columns[place], values[..., place], own, others)
     else:
         chance = cells.chance(rows)
         value, able = solve(cells, place, values, guessed=guessed, chance=chance)
@@ -571,11 +629,14 @@ def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[Relat
 
 def _order(cells: RelationCells, *, by_range: bool = False) -> list[int]:
     """The places of a relation in the order in which their cells are asked to take what is left: what is rounded, or
-    a product, before all others; of a sum those that vary most, of a product those with the finest digits, or
-    `by_range` those whose greatest value is most times the least: another one would be far from all of its own."""
+    a product, or completed years, before all others; of a sum (and of dates) those that vary most, of a product those
+    with the finest digits, or `by_range` those whose greatest value is most times the least: another one would be far
+    from all of its own."""
     places, columns = range(len(cells.places)), cells.columns
     if cells.relation.coded:
         return list(places)
+    if cells.relation.span is not None:
+        return [0, *sorted((1, 2), key=lambda place: width_of((cells, place)))]
     if cells.relation.how == "product" and by_range:
         return sorted(places, key=lambda place: (place > 0, -_times(columns[place], cells.relation.weights[place])))
     if cells.relation.how == "product":
