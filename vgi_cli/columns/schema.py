@@ -321,8 +321,9 @@ def _fits(relation: Relation, schema: Schema) -> bool:
             and (numbers or set(relation.codes) - {None} <= set(range(counts[0])))
         )
     if relation.how == "completed":
-        kinds = [columns[name].kind for name in relation.names[1:]]
-        return counts[0] == 0 and all(kind in ("date", "datetime") for kind in kinds)
+        first, *dates = (columns[name].kind for name in relation.names)
+        counted = [count for count, _ in relation.dates]
+        return first in ("numeric", "integer") and counted == [{"date": "D", "datetime": "s"}.get(one) for one in dates]
     return not any(counts)
 
 
