@@ -321,6 +321,29 @@ class TestKept:
         filled(schema, true, hiding(true, schema, *hidden))
 
 
+@given(st.integers(0, 2**31), st.floats(0.05, 0.95))
+@settings(max_examples=15, deadline=None)
+def test_with_months_and_bands_under_any_mask(seed: int, share: float) -> None:
+    """Of the same dates: what is known of the months leaves less than the years do, and the band of these more."""
+    frame = patients().drop(columns=["operated", "discharged"])
+    frame["months"] = ages(frame.born, frame.admitted, months)
+    frame["band"] = pd.cut(frame.age, [0, 30, 50, 70, 200], right=False, labels=["a", "b", "c", "d"]).astype(str)
+    schema = schema_of(frame)
+    assert sorted(one.how for one in schema.relations) == ["bands", "completed", "completed"]
+    true = codes_in(frame, schema)
+    filled(schema, true, np.random.default_rng(seed).random(true.shape) < share)
+
+
+def test_of_years_to_several_dates_all_are_kept() -> None:
+    """The window of a birth is where all of them leave it."""
+    frame = patients().assign(last=lambda one: ages(one.born, one.discharged))
+    schema = schema_of(frame)
+    assert completed(schema) == [*SAID, "'last' = completed years from 'born' to 'discharged'"]
+    true = codes_in(frame, schema)
+    for hidden in (("born",), ("age", "born"), ("last", "born"), ("age", "last"), ("admitted",)):
+        filled(schema, true, hiding(true, schema, *hidden))
+
+
 def test_a_relation_that_does_not_fit_its_columns_is_refused() -> None:
     schema = schema_of(patients())
     text = schema.to_json()

@@ -33,6 +33,8 @@ SHOWN = 4
 """Terms of a sum that are written out."""
 FLOAT = 1e-13
 """A number is a power of ten where it is off by no more than this share."""
+FAR, LONG = 10**7, 1e15
+"""Days, and completed months, beyond which nothing is told from 1970; codes of dates beyond the latter are none."""
 PARTS_OF_ONE, MOST_SHOWN = 12, 6
 """Weights are halves, thirds, … to so many parts of one before they are anything else; those of more characters than
 the latter are written as such."""
@@ -203,7 +205,7 @@ class Relation:
         assert self.span is not None, "completed years or months"
         size, (count, begin) = PLACES[self.span], self.dates[place - 1]
         known = np.isfinite(values[..., 3 - place]) & np.isfinite(first)
-        whole = np.rint(np.where(known, first, 0.0)).astype(np.int64)
+        whole = np.rint(np.clip(np.where(known, first, 0.0), -FAR, FAR)).astype(np.int64)
         other = place_of(self._days(values, 3 - place))
         from_, to = (
             other + size * (whole + more) if place == 2 else other - size * (whole + 1 - more) + 1 for more in (0, 1)
@@ -216,7 +218,7 @@ class Relation:
         """[..] the days since 1970-01-01 of the date at a place of values [.., columns]; 0 of one that is missing."""
         count, begin = self.dates[place - 1]
         codes = values[..., place]
-        return days_of(np.where(np.isfinite(codes), codes + begin, 0.0), count)
+        return np.clip(days_of(np.where(np.abs(codes) < LONG, codes + begin, 0.0), count), -FAR, FAR)
 
     def factors(self, values: Floats) -> Floats:
         """[.., columns] what is multiplied in a product of cells [.., columns]."""

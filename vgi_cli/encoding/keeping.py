@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.calendar import PLACES
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
@@ -328,7 +329,7 @@ def _kept(
             own = functools.partial(uniform, one.names[0]) if uniform is not None and one.slack else None
             spreads = term_spreads(one, schema)
             made.append(RelationCells(one, columns, places, half, digit, tried, own, spreads=spreads))
-        return sorted(made, key=lambda one: one.half / one.columns[0].deviation)
+        return sorted(made, key=_fineness)
 
     told = cells(own)
     every = [*told, *cells(_following(tuple(one for one in own if one.how == "sum" and not one.rounded)))]
@@ -358,17 +359,23 @@ def _kept(
             given[rows[sure], one.places[place]] = True
             changed = {int(one.places[place])}
         else:
-            left = next((one for one in told if (~known[:, one.places]).any()), None)
+            left = _unsettled(told, known, rooms)
             if left is None:
                 retry(draws, observed, missing, told, every)
                 apart = _apart(draws, observed, missing, told)
                 _beyond_limits(DrawnRows(draws, observed, missing, uniform, None), before, schema, beyond, apart)
                 return apart
-            _settle(draws, observed, missing, known, left, rooms)
-            changed = set(left.places.tolist())
+            _settle(_Cells(draws, observed, missing, known), *left, rooms)
+            changed = set(left[0].places.tolist())
         for one in every:
             if changed & set(one.places.tolist()):
                 one.single = None
+
+
+def _fineness(cells: RelationCells) -> tuple[float, int]:
+    """By which relations are sorted: by what they leave open of the first column, and months come before years."""
+    span = cells.relation.span
+    return cells.half / cells.columns[0].deviation, 0 if span is None else PLACES[span]
 
 
 def _beyond_limits(filled: DrawnRows, before: Floats, schema: Schema, beyond: Bools, apart: Apart) -> None:
@@ -501,17 +508,24 @@ def _determine(
     return able
 
 
-def _settle(
-    draws: Floats,
-    observed: Floats,
-    missing: Bools,
-    known: Bools,
-    cells: RelationCells,
-    rooms: Mapping[int, tuple[Floats, Floats]],
-) -> None:
-    """Let the cells of a relation go together in the rows in which several are unknown; they are known then. `rooms`:
-    by columns of numbers, from where to where [N] observed levels leave it to them."""
-    rows = np.flatnonzero((~known[:, cells.places]).any(1))
+def _unsettled(
+    told: Sequence[RelationCells], known: Bools, rooms: Mapping[int, tuple[Floats, Floats]]
+) -> tuple[RelationCells, Ints] | None:
+    """The first relation of which several cells are unknown in some rows, and these; None where there is none. Of
+    completed years and months those first that are known, then those that lie in a band."""
+    left = ((one, (~known[:, one.places]).any(1)) for one in told)
+    some = [(one, rows) for one, rows in left if rows.any()]
+    if some and some[0][0].relation.span is not None:
+        ages = [(one, rows) for one, rows in some if one.relation.span is not None]
+        first = [(one, rows & known[:, one.places[0]]) for one, rows in ages]
+        some = [*first, *(own for own in ages if int(own[0].places[0]) in rooms), *ages]
+    return next(((one, np.flatnonzero(rows)) for one, rows in some if rows.any()), None)
+
+
+def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int, tuple[Floats, Floats]]) -> None:
+    """Let the cells of a relation go together in rows in which several are unknown; they are known then. `rooms`: by
+    columns of numbers, from where to where [N] observed levels leave it to them."""
+    draws, observed, missing, known = filled
     free = ~known[np.ix_(rows, cells.places)]
     before = _values(draws, observed, missing, rows, cells.places)
     values, done, order = before.copy(), np.zeros(before.shape[:2], bool), _order(cells, by_range=True)

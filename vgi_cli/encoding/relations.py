@@ -114,13 +114,7 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
             if what is not None:
                 following[one.name] = what
     ages = _ages(table, schema) if looked_for(table, schema) else {}
-    moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
-    of_dates = [
-        name
-        for name, one in relations.items()
-        if one.rounded and not moments.isdisjoint(one.names) and not ages.keys().isdisjoint(one.names)
-    ]
-    for name in {*of_dates, *_of_one_date(relations, following)}:
+    for name in {*_said_by_ages(schema, relations, ages), *_of_one_date(relations, following)}:
         del relations[name]
     completed = {name: one for name, one in ages.items() if one is not None}
     every_one = itertools.product(schema.modelled, (relations, following, completed))
@@ -134,6 +128,18 @@ def _ages(table: Table, schema: Schema) -> dict[str, Relation | None]:
     choice = np.log(max(len(PLACES) * dates * dates, 1))
     every = [one for one in ages_among(table, schema) if enough(one.cells, 0, choice)]
     return {one.relation.names[0]: one.relation if one.alone else None for one in every}
+
+
+def _said_by_ages(schema: Schema, relations: Mapping[str, Relation], ages: Collection[str]) -> list[str]:
+    """The columns that are rounded sums of ages and dates, or of ages that are all rounded: from which dates on these
+    count says that better."""
+    moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
+    return [
+        name
+        for name, one in relations.items()
+        if one.rounded and not set(ages).isdisjoint(one.names)
+        if not moments.isdisjoint(one.names) or (one.slack and set(one.names) <= set(ages))
+    ]
 
 
 def share_relations(every: Rows, settled: Collection[str]) -> list[Relation]:
