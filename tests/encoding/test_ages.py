@@ -197,6 +197,27 @@ class TestFound:
         schema = schema_of(frame.assign(age=age))
         assert [one.rounded for one in schema.relations if one.names == ("age", "born", "admitted")] == [True]
 
+    def test_rows_with_another_age_are_named(self) -> None:
+        frame = patients()
+        right = frame.age.tolist()
+        frame.loc[[6, 99], "age"] = [7, right[99] + 10]
+        schema, notes = infer_schema(from_frame(frame))
+        assert completed(schema) == []
+        (line,) = (note for note in notes if note.startswith(SAID[0]))
+        assert line.startswith(
+            f"{SAID[0]}, in 398 of the 400 rows that have all of these, but not in row 7 ('age' is 7,"
+        )
+        assert f"not {right[6]}) and row 100 ('age' is {right[99] + 10}, not {right[99]}): where a cell" in line
+        assert not any("nearly a linear function" in note and "'age'" in note for note in notes)
+
+    def test_a_day_about_a_birthday_is_no_error(self) -> None:
+        """Somebody counts otherwise."""
+        frame = patients(3000, 0)[["born", "admitted", "age"]]
+        age = np.floor((frame.admitted - frame.born).dt.days / 365.25).astype(int)
+        assert 0 < (age != frame.age).sum() <= 5
+        schema, notes = infer_schema(from_frame(frame.assign(age=age)))
+        assert not schema.relations and not any("completed" in note for note in notes)
+
     def test_by_chance_none_is_found(self) -> None:
         for seed in range(20):
             rng = np.random.default_rng(seed)

@@ -7,14 +7,14 @@ by 365.25 and rounded down says the same in most rows, and something else on som
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
 from vgi_cli.columns.calendar import PLACES, Span, days_of, place_of
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.dates import counted
@@ -26,18 +26,24 @@ NEAR: Mapping[Span, int] = {"year": 31, "month": 3}
 FEWEST_NEAR = 3
 """... so many rows have a date in them after it, and so many before it, at least: a date a month later would say
 another age there, and so would one a month earlier."""
+CLEARLY = 3
+"""Days from a birthday on either side, beyond which another age is an error, and no other way to count."""
 
 
 class Age(NamedTuple):
-    """A column that is completed years or months between two dates in every row.
+    """A column that is completed years or months between two dates.
 
     relation  what holds
-    cells     [n] of the column in the rows that have all three
-    alone     whether no two other dates of the table say the same in all their rows, and enough rows tell
+    rows      [n] those that have all three
+    cells     [n] of the column there
+    off       [n] where it does not hold
+    alone     whether no two other dates of the table say as much, and enough rows tell
     """
 
     relation: Relation
+    rows: Ints
     cells: Floats
+    off: Bools
     alone: bool
 
 
@@ -58,13 +64,20 @@ class _Rule(NamedTuple):
     span: Span
     between: Floats
 
-    @property
-    def said(self) -> Floats:
-        return np.asarray(np.floor(self.between / PLACES[self.span]))
-
     def relation(self, name: str) -> Relation:
         names, dates = (name, self.first.name, self.last.name), (self.first.counted, self.last.counted)
         return Relation(names=names, how="completed", span=self.span, dates=dates)
+
+    def off(self, cells: Floats, rows: Ints | slice = slice(None)) -> Bools:
+        """Which cells [n] of some rows, that are there as both dates are, are not what it says."""
+        between = self.between[rows]
+        said = np.floor(between / PLACES[self.span])
+        return np.asarray(np.isfinite(cells) & np.isfinite(between) & (said != cells))
+
+    def clear(self, rows: Bools) -> bool:
+        """Whether no date of some rows [N] is next to a birthday."""
+        after = np.mod(self.between[rows], PLACES[self.span])
+        return bool(((after >= CLEARLY) & (after < PLACES[self.span] - CLEARLY)).all())
 
     def told(self, known: Bools) -> bool:
         """Whether enough rows that are `known` [N] have a date soon after a birthday, and soon before one."""
@@ -81,9 +94,10 @@ class _Rule(NamedTuple):
         return all(bool((one[np.isfinite(one)] == 0).all() and np.isfinite(one).any()) for one in apart)
 
 
-def ages_among(table: Table, schema: Schema) -> list[Age]:
+def ages_among(table: Table, schema: Schema, most: Callable[[int], int] = lambda rows: 0) -> list[Age]:
     """The columns of whole numbers that are completed years or months between two dates in every row that has all
-    three; of each one the first two dates of which that is so, in the order of the table."""
+    three, or in all but so many at most (by how many these are); of each one the first two dates of which that is so,
+    in the order of the table."""
     numbers = {column.name: codes_of(table, column) for column in schema.encoded if isinstance(column, Number)}
     numbers = {name: cells for name, cells in numbers.items() if _whole(cells)}
     dates = list(_dates(table, schema)) if numbers else []
@@ -93,11 +107,13 @@ def ages_among(table: Table, schema: Schema) -> list[Age]:
         some = np.flatnonzero(np.isfinite(between))[:FIRST_LOOK]
         for span in PLACES:
             rule = _Rule(first, last, span, between)
-            looked = rule._replace(between=between[some]).said
             for name, cells in numbers.items():
-                if _agree(cells[some], looked) and _agree(cells, rule.said):
+                if rule.off(cells[some], some).sum() > most(table.N):
+                    continue
+                count = int(_known(cells, rule).sum())
+                if count >= FEWEST and rule.off(cells).sum() <= most(count):
                     held.setdefault(name, []).append(rule)
-    return [_age(name, numbers[name], rules) for name, rules in held.items() if _known(numbers[name], rules)]
+    return [_age(name, numbers[name], rules) for name, rules in held.items()]
 
 
 def _whole(cells: Floats) -> bool:
@@ -118,24 +134,16 @@ def _dates(table: Table, schema: Schema) -> Iterator[_Date]:
             yield _Date(column.name, own, np.where(known, place_of(days), np.nan))
 
 
-def _agree(cells: Floats, said: Floats) -> bool:
-    """Whether cells [n] are what is said of them, where both are there."""
-    return bool(((cells == said) | np.isnan(cells) | np.isnan(said)).all())
-
-
-def _rows(cells: Floats, rule: _Rule) -> Bools:
+def _known(cells: Floats, rule: _Rule) -> Bools:
+    """[N] the rows that have a cell and both dates."""
     return np.isfinite(cells) & np.isfinite(rule.between)
 
 
-def _known(cells: Floats, rules: Sequence[_Rule]) -> bool:
-    """Whether some rule holds in enough rows for anything to be said."""
-    return any(_rows(cells, one).sum() >= FEWEST for one in rules)
-
-
 def _age(name: str, cells: Floats, rules: Sequence[_Rule]) -> Age:
-    """What a column is by the rules that hold of it: the first of those with most rows."""
-    rules = [one for one in rules if _rows(cells, one).sum() >= FEWEST]
-    best = max(rules, key=lambda one: int(_rows(cells, one).sum()))
-    known = _rows(cells, best)
-    alone = best.told(known) and all(one is best or best.same(one) for one in rules)
-    return Age(best.relation(name), cells[known], alone)
+    """What a column is by the rules that hold of it: by those that hold in every row, where there are such, and of
+    them the first of those with most rows."""
+    best = max(rules, key=lambda one: (not one.off(cells).any(), int(_known(cells, one).sum())))
+    known, off = _known(cells, best), best.off(cells)
+    rows = np.flatnonzero(known)
+    alone = best.told(known & ~off) and best.clear(off) and all(one is best or best.same(one) for one in rules)
+    return Age(best.relation(name), rows, cells[rows], off[rows], alone)
