@@ -355,6 +355,33 @@ def test_with_months_and_bands_under_any_mask(seed: int, share: float) -> None:
     filled(schema, true, np.random.default_rng(seed).random(true.shape) < share)
 
 
+@pytest.mark.parametrize(("share", "others"), [(0.7, False), (0.3, True)])
+def test_dates_of_known_ages_are_in_order_before_one_takes_what_the_other_leaves(share: float, others: bool) -> None:
+    """Of drawn dates the one that others limit is brought into order first; months leave less than years do."""
+    frame = patients(600)
+    if others:
+        frame["months"] = ages(frame.born, frame.admitted, months)
+    schema = schema_of(frame)
+    true = codes_in(frame, schema)
+    missing = np.random.default_rng(5).random(true.shape) < share
+    draws = spread(true, missing, 5)
+    apart = keep_relations(draws, np.where(missing, 0.0, true), missing, schema)
+    assert schema.orders and apart.count() == 0
+
+
+def test_children_are_born_before_they_are_admitted() -> None:
+    """The order of the two dates is one of its own: of ages that follow from drawn dates it says the sign."""
+    frame = patients()
+    frame.born = frame.admitted - pd.to_timedelta(np.random.default_rng(0).integers(0, 1_000, len(frame)), "D")
+    frame.age = ages(frame.born, frame.admitted)
+    schema = schema_of(frame)
+    assert completed(schema) == SAID
+    assert ("born", "admitted") in {(one.low, one.high) for one in schema.orders}
+    true = codes_in(frame, schema)
+    draws = filled(schema, true, hiding(true, schema, "age", "admitted", "born"))
+    assert draws[..., schema.modelled.index("age")].min() == 0
+
+
 def test_of_years_to_several_dates_all_are_kept() -> None:
     """The window of a birth is where all of them leave it."""
     frame = patients().assign(last=lambda one: ages(one.born, one.discharged))
