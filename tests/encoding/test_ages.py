@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.encoding.test_following import kept_apart, spread
 from tests.encoding.test_relations import codes_in, holed, schema_of
+from tests.schemas import checked
 from vgi_cli.columns.calendar import Span, day_from, place_of
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.relations import Relation
@@ -152,6 +153,7 @@ class TestFound:
         (relation,) = (one for one in schema.relations if one.span is not None)
         assert [count for count, _ in relation.dates] == ["D", "s"]
         assert Schema.from_json(schema.to_json()) == schema
+        assert checked("schema", schema.to_json())["relations"]
 
     def test_months(self) -> None:
         frame = patients()
