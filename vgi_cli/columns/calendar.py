@@ -34,6 +34,9 @@ PARTS: Mapping[Count, tuple[Part, ...]] = {
 """The parts that moments have, by what is counted of them."""
 SECONDS, HOUR = 86_400, 3_600
 """Of a day, and of an hour."""
+Span = Literal["year", "month"]
+PLACES: Mapping[Span, int] = {"month": 31, "year": 12 * 31}
+"""Places of days in a month and in a year whose months all have 31 days: see `place_of`."""
 NOTHING = 4e-7
 """Seconds by which a moment that is a float64 number may be too small."""
 IN_FOUR_YEARS: Mapping[Count, int] = {"Q": 16, "M": 48, "D": 1461, "s": 1461}
@@ -75,3 +78,24 @@ def _of_days(days: Ints, part: Part) -> Ints:
     if part == "month":
         return np.asarray(months.astype(np.int64) % 12 + 1)
     return np.asarray(days - months.astype("datetime64[D]").astype(np.int64) + 1)
+
+
+def place_of(days: Ints) -> Ints:
+    """[..] the places of days since 1970-01-01 in a calendar whose months all have 31 days, some of which are none.
+    From one date to another as many years (or months) are completed as `PLACES` of a whole one lie between them: of
+    February 29 on March 1."""
+    dates = days.astype("datetime64[D]")
+    months = dates.astype("datetime64[M]")
+    return np.asarray(31 * months.astype(np.int64) + (dates - months.astype("datetime64[D]")).astype(np.int64))
+
+
+def day_from(places: Ints) -> Ints:
+    """[..] the first days, since 1970-01-01, that are not before some places (`place_of`)."""
+    first, after = (first_days(places // 31 + more, "M") for more in (0, 1))
+    return np.asarray(np.minimum(first + places % 31, after))
+
+
+def days_of(counts: Floats, count: Count) -> Ints:
+    """[..] the days since 1970-01-01 of numbers of days or seconds since then."""
+    ticks = whole(counts, count)
+    return ticks // SECONDS if count == "s" else ticks

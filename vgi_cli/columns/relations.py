@@ -11,14 +11,30 @@ from pydantic import NonNegativeFloat, PositiveInt
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
-from vgi_cli.columns.calendar import MOST, PARTS, WORDS, Count, Part, part_of
-from vgi_cli.columns.numerals import Floats, plain
+from vgi_cli.columns.calendar import (
+    MOST,
+    NOTHING,
+    PARTS,
+    PLACES,
+    SECONDS,
+    WORDS,
+    Count,
+    Part,
+    Span,
+    day_from,
+    days_of,
+    part_of,
+    place_of,
+)
+from vgi_cli.columns.numerals import Floats, Ints, plain
 from vgi_cli.columns.wording import named
 
 SHOWN = 4
 """Terms of a sum that are written out."""
 FLOAT = 1e-13
 """A number is a power of ten where it is off by no more than this share."""
+FAR, LONG = 10**7, 1e15
+"""Days, and completed months, beyond which nothing is told from 1970; codes of dates beyond the latter are none."""
 PARTS_OF_ONE, MOST_SHOWN = 12, 6
 """Weights are halves, thirds, … to so many parts of one before they are anything else; those of more characters than
 the latter are written as such."""
@@ -35,7 +51,8 @@ class Relation:
               the second of two columns (or numbers, see keys) belong to levels of the first, several to each, or each
               has one number of it; bands: levels of the first of two columns (or months, quarters, weeks) are intervals
               of the second one; part: the first of two columns is a part of the moments of the second one, or
-              follows from it
+              follows from it; completed: the first of three columns is how many years or months are completed from the
+              date of the second one to that of the third one
     weights   one a column, the first one 1; of sums and products alone
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
@@ -57,11 +74,14 @@ class Relation:
     part      which one of the moments, of parts alone
     count     what is counted of these since 1970-01-01, and ...
     begin     ... how many of them the code 0 of the second column is
+    span      what is completed, years or months, and ...
+    dates     ... of the two dates what is counted of them since 1970-01-01, days or seconds, and how many of these the
+              code 0 is
     """
 
     _: KW_ONLY
     names: tuple[str, ...]
-    how: Literal["sum", "product", "levels", "groups", "bands", "part"] = "sum"
+    how: Literal["sum", "product", "levels", "groups", "bands", "part", "completed"] = "sum"
     weights: tuple[float, ...] = ()
     constant: float = 0.0
     rounded: bool = False
@@ -76,6 +96,8 @@ class Relation:
     part: Part | None = None
     count: Count | None = None
     begin: float = 0.0
+    span: Span | None = None
+    dates: tuple[tuple[Literal["D", "s"], float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.how == "levels":
@@ -97,6 +119,9 @@ class Relation:
                 sound = False
             elif self.codes:
                 sound = sound and self.part in MOST and len(self.codes) == MOST[self.part] + 1
+        elif self.how == "completed":
+            sound = len(self.names) == 3 and len(self.dates) == 2 and self.span is not None
+            sound = sound and not self.weights and not self.rounded and not self.codes
         else:
             sound = len(self.names) == len(self.weights) >= 2 and self.weights[0] == 1 and not self.codes
             sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
@@ -108,6 +133,7 @@ class Relation:
             sound = sound and (not self.percent or (self.how == "product" and len(self.percent) == len(self.weights)))
             sound = sound and all(abs(weight) == 1 for weight in shares) and not any(self.percent[:1])
         sound = sound and (self.how == "groups" or not self.keys) and (self.how == "product" or not self.percent)
+        sound = sound and (self.how == "completed" or (self.span is None and not self.dates))
         if not sound or (self.part is None) != (self.how != "part") or len(set(self.names)) != len(self.names):
             raise ValueError("the relation does not fit its columns")
 
@@ -142,7 +168,13 @@ class Relation:
 
     def solved(self, values: Floats, place: int, first: Floats) -> Floats:
         """[..] the cell at `place` of a sum or a product, from the others of values [.., columns] and `first` [..] in
-        place of the first one; infinite or NaN where there is none. The root of a square has the sign that is there."""
+        place of the first one; infinite or NaN where there is none. The root of a square has the sign that is there.
+        Of completed years a date as it is, moved to where it has to lie."""
+        if self.how == "completed":
+            if place == 0:
+                return self.completed(values)
+            low, high = self.window(values, place, first)
+            return np.clip(values[..., place], low, high - (NOTHING if self.dates[place - 1][0] == "s" else 1))
         weights = np.array(self.weights)
         rest = [i for i in range(1, len(weights)) if i != place]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -158,6 +190,35 @@ class Relation:
                 return np.asarray((root - 1) * self.percent[place])
             below = (values[..., place] < 0) & (weights[place] % 2 == 0)
             return np.asarray(np.where(below, -root, root))
+
+    def completed(self, values: Floats) -> Floats:
+        """[..] how many years or months are completed between the dates of values [.., columns]; NaN where one is
+        missing."""
+        assert self.span is not None, "completed years or months"
+        first, last = (place_of(self._days(values, place)) for place in (1, 2))
+        known = np.isfinite(values[..., 1]) & np.isfinite(values[..., 2])
+        return np.where(known, (last - first) // PLACES[self.span], np.nan)
+
+    def window(self, values: Floats, place: int, first: Floats) -> tuple[Floats, Floats]:
+        """[..] from where on, and before what, the code of a date at a `place` (1 or 2) has to lie, by the other date
+        in values [.., columns] and the completed years or months [..]; NaN where one is missing."""
+        assert self.span is not None, "completed years or months"
+        size, (count, begin) = PLACES[self.span], self.dates[place - 1]
+        known = np.isfinite(values[..., 3 - place]) & np.isfinite(first)
+        whole = np.rint(np.clip(np.where(known, first, 0.0), -FAR, FAR)).astype(np.int64)
+        other = place_of(self._days(values, 3 - place))
+        from_, to = (
+            other + size * (whole + more) if place == 2 else other - size * (whole + 1 - more) + 1 for more in (0, 1)
+        )
+        unit = SECONDS if count == "s" else 1
+        low, high = (np.where(known, day_from(end) * float(unit) - begin, np.nan) for end in (from_, to))
+        return low, high
+
+    def _days(self, values: Floats, place: int) -> Ints:
+        """[..] the days since 1970-01-01 of the date at a place of values [.., columns]; 0 of one that is missing."""
+        count, begin = self.dates[place - 1]
+        codes = values[..., place]
+        return np.clip(days_of(np.where(np.abs(codes) < LONG, codes + begin, 0.0), count), -FAR, FAR)
 
     def factors(self, values: Floats) -> Floats:
         """[.., columns] what is multiplied in a product of cells [.., columns]."""
@@ -190,6 +251,8 @@ class Relation:
             used = [code for code in self.codes if code is not None]
             how = "is" if len(set(used)) == len(used) else "follows from"
             return f"'{first}' {how} the {WORDS[self.part]} of '{others[0]}'"
+        if self.span is not None:
+            return f"'{first}' = completed {self.span}s from '{others[0]}' to '{others[1]}'"
         if self.how == "product":
             return f"'{first}' = {self._product}{self._rounding}"
         if self.apart and self.weights[1] < -1:

@@ -320,6 +320,10 @@ def _fits(relation: Relation, schema: Schema) -> bool:
             and (numbers or bool(relation.codes))
             and (numbers or set(relation.codes) - {None} <= set(range(counts[0])))
         )
+    if relation.how == "completed":
+        first, *dates = (columns[name].kind for name in relation.names)
+        counted = [count for count, _ in relation.dates]
+        return first in ("numeric", "integer") and counted == [{"date": "D", "datetime": "s"}.get(one) for one in dates]
     return not any(counts)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -62,6 +62,9 @@ def width_of(cell: tuple[RelationCells, int]) -> float:
     cells, place = cell
     if cells.relation.loose and place:
         return np.inf
+    if cells.relation.span is not None and place:
+        low, high = cells.relation.window(np.zeros(3), place, np.zeros(()))
+        return float(high - low) / 2 / cells.columns[place].deviation
     if not cells.half:
         return 0.0
     if place and cells.relation.how == "sum":
@@ -86,7 +89,12 @@ def solve(
         away = np.abs(first[..., None] - relation.coding)
         level = np.nanargmin(away, -1)
         return level.astype(np.float64), np.nanmin(away, -1) <= WITHIN * cells.columns[0].deviation
+    if relation.span is not None and place:
+        window = Levels.of_dates(cells, place, values, np.array(True))
+        return within_levels(column, values[..., place], [window], guessed=guessed)
     computed = relation.solved(values, place, first)
+    if relation.span is not None:
+        return _within(column, computed, _Between(computed, computed, np.zeros_like(computed)), guessed=guessed)
     size = relation.size(values) / abs(relation.weights[place]) if relation.how == "sum" else np.abs(computed)
     noise = noise_of(10 * size, 2 * half_digit(column))
     if place == 0 or not relation.rounded:
@@ -212,7 +220,7 @@ def within_levels(
         return _in_groups(values, levels)
     if isinstance(column, Moment) and any(one.cells.relation.how == "part" for one in levels):
         found, able = _with_parts(column, values, levels, guessed=guessed)
-        bands = [one for one in levels if one.cells.relation.how == "bands"]
+        bands = [one for one in levels if one.cells.relation.how != "part"]
         none = ~np.logical_or.reduce([one.rows for one in levels if one not in bands])
         if bands and none.any():
             value, as_well = _in_bands(column, values, bands, guessed=guessed)
@@ -269,11 +277,22 @@ def _at_keys(values: Floats, groups: Sequence[Levels]) -> tuple[Floats, Bools]:
 
 
 class Levels(NamedTuple):
-    """Levels [m, n] of a relation that say in which bands numbers lie, or in which groups levels, in some rows [n]."""
+    """Levels [m, n] of a relation that say in which bands numbers lie, or in which groups levels, in some rows [n].
+
+    window  of a date that completed years and another date leave a year: from where on, and before what [m, n]
+    """
 
     cells: RelationCells
     level: Floats
     rows: Bools
+    window: tuple[Floats, Floats] | None = None
+
+    @classmethod
+    def of_dates(cls, cells: RelationCells, place: int, values: Floats, rows: Bools) -> Self:
+        """Where a date at a place lies by the completed years and the other date in values [m, n, columns]."""
+        low, high = cells.relation.window(values, place, values[..., 0])
+        window = np.where(rows, low, -np.inf), np.where(rows, high, np.inf)
+        return cls(cells, values[..., 0], rows, window)
 
     def later(self, shift: float, rows: Ints) -> Levels:
         """What parts say, in some rows, of a date that is so much earlier than the one of which they are."""
@@ -283,6 +302,8 @@ class Levels(NamedTuple):
     def ends(self, *, seen: bool = True) -> tuple[Floats, Floats, Bools]:
         """Where the numbers have to lie, [m, n] from low to high: the outermost bands are as wide as what was `seen`,
         else without end; and whether the levels are some of the relation."""
+        if self.window is not None:
+            return *self.window, np.isfinite(self.window[0]) | ~self.rows
         relation, number = self.cells.relation, as_number(self.cells.columns[1])
         assert number is not None, "bands are of numbers"
         outer = (min(number.low, relation.cuts[0]), max(number.high, relation.cuts[-1])) if seen else (-np.inf, np.inf)
@@ -295,6 +316,8 @@ class Levels(NamedTuple):
 
     def holds(self, values: Floats) -> Bools:
         """Whether numbers [m, n] lie in the bands; those of other rows do."""
+        if self.window is not None:
+            return (values >= self.window[0]) & (values < self.window[1])
         return np.asarray((self.cells.relation.said(values) == self.level) | ~self.rows)
 
 
@@ -302,8 +325,12 @@ def _in_bands(
     column: ModelledColumn, values: Floats, bands: Sequence[Levels], *, guessed: bool
 ) -> tuple[Floats, Bools]:
     """Numbers [m, n] moved to where they lie in all of some bands, and which of them the column admits there."""
-    lows, highs, known = (np.array(part) for part in zip(*(band.ends() for band in bands), strict=True))
+    lows, highs, known = (
+        np.array(np.broadcast_arrays(*part)) for part in zip(*(band.ends() for band in bands), strict=True)
+    )
     low, high = lows.max(0), highs.min(0)
+    if any(band.window is not None for band in bands):
+        low, high = _held_to(column, low, high)
     inside = np.logical_and.reduce([band.holds(values) for band in bands])
     moved = np.where(inside, values, _by_widths(values, low, high))
     between = _Between(np.where(inside, -np.inf, low), np.where(inside, np.inf, high), np.zeros_like(low))
@@ -316,10 +343,21 @@ def _in_bands(
     return found, done & known.all(0)
 
 
+def _held_to(column: ModelledColumn, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """From where on, and before what [m, n] a date has to lie, within the limits of its column too where there is such;
+    those are left out that are guesses from the observed values where there is none within them."""
+    number, digit = as_number(column), max(2 * half_digit(column), WITHIN)
+    assert number is not None, "dates are numbers"
+    for least, most in (number.given_ends, number.ends):
+        first, last = np.maximum(low, least), np.minimum(high, most + digit)
+        low, high = np.where(first < last, first, low), np.where(first < last, last, high)
+    return low, high
+
+
 def _with_parts(column: Moment, values: Floats, levels: Sequence[Levels], *, guessed: bool) -> tuple[Floats, Bools]:
     """Moments [m, n] moved to where some parts of them are what is known, within bands that are known too, and which
     of them the column admits there."""
-    bands = [one for one in levels if one.cells.relation.how == "bands"]
+    bands = [one for one in levels if one.cells.relation.how != "part"]
     wanted = [Wanted(one.cells.relation, one.level, one.rows) for one in levels if one not in bands]
     low, high, known = np.full(values.shape, -np.inf), np.full(values.shape, np.inf), np.ones(values.shape, bool)
     for one in bands:

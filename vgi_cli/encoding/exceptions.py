@@ -15,6 +15,7 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.ages import ages_among
 from vgi_cli.encoding.redundant import Redundant, as_number, half_digit, looked_for, numeric_candidates, relation_words
 from vgi_cli.encoding.relations import departing, enough, relation_of
 from vgi_cli.encoding.sums import Rows, Way
@@ -44,8 +45,8 @@ class Excepted(NamedTuple):
 
 
 def excepted_among(table: Table, schema: Schema) -> list[Excepted]:
-    """Sums and products of numbers that hold in all rows but a few, of columns for which fills keep to no other; of
-    each one at most, in the order of the table.
+    """Sums and products of numbers, and completed years between dates, that hold in all rows but a few, of columns for
+    which fills keep to no other; of each one at most, in the order of the table.
 
     The rows are dealt to more parts than there may be exceptions: one part has none of them, and what holds is found
     there.
@@ -67,6 +68,12 @@ def excepted_among(table: Table, schema: Schema) -> list[Excepted]:
             excepted = _excepted(every, part, one, way)
             if excepted is not None and not _by_the_calendar(excepted.relation, every):
                 found[one.name] = excepted
+    for age in ages_among(table, schema, most_of):
+        name = age.relation.names[0]
+        if name not in settled and name not in found and age.alone and age.off.any():
+            choice = speak_for(age.cells, age.off, 2 * float(np.log(len(every.columns))))
+            if choice is not None and enough(age.cells[~age.off], 0, choice):
+                found[name] = Excepted(age.relation, tuple(age.rows[age.off].tolist()), len(age.rows))
     return [found[name] for name in schema.modelled if name in found]
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.calendar import PLACES
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
@@ -115,11 +118,12 @@ def keep_relations(
 def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
     """Let the fills keep to their relations and orders, and those of other columns to structural zeros, in place."""
     draws, observed, missing, uniform, ties = filled
+    _dates_in_order(filled, schema)
     apart = _kept(draws, observed, missing, schema, uniform)
     if schema.orders:
         told = [schema.modelled.index(name) for name in {name for one in schema.relations for name in one.names}]
         before = draws[..., told]
-        rooms = _rooms(observed, missing, schema, _free(schema))
+        rooms = _movable_rooms(observed, missing, schema)
         orders = keep_orders(draws, observed, missing, schema, rooms, ties, _parted(observed, missing, schema))
         for one in [one for one in schema.relations if one.how in LATE]:
             # a number that was moved takes a level along that is a fill too
@@ -179,15 +183,26 @@ def _in_orders(schema: Schema) -> set[str]:
 def _free(schema: Schema) -> list[Relation]:
     """The relations that leave their second column some room, which no other one settles."""
     bands = [one for one in schema.relations if one.how in LATE]
-    others = {name for one in schema.relations if one.how not in LATE for name in one.names}
-    others |= {one.names[0] for one in bands}
-    return [one for one in bands if one.names[1] not in others]
+    return [one for one in bands if one.names[1] not in _settled(schema)]
+
+
+def _settled(schema: Schema) -> set[str]:
+    """The columns of relations that leave them no room, and levels and parts that follow from others."""
+    exact = {name for one in schema.relations if one.how not in (*LATE, "completed") for name in one.names}
+    return exact | {one.names[0] for one in schema.relations if one.how in LATE}
+
+
+def _aged(schema: Schema) -> Iterator[tuple[Relation, int]]:
+    """Completed years or months, and the places of their dates that no other relation settles."""
+    settled = _settled(schema)
+    for one in schema.relations:
+        yield from ((one, place) for place in (1, 2) if one.span is not None and one.names[place] not in settled)
 
 
 def _movable(schema: Schema) -> set[str]:
     """The columns that may be moved for an order."""
     settled = {name for one in schema.relations for name in one.names} - {one.names[1] for one in _free(schema)}
-    return _in_orders(schema) - settled
+    return _in_orders(schema) - (settled - {one.names[place] for one, place in _aged(schema)})
 
 
 def _exact(filled: DrawnRows) -> Floats:
@@ -232,6 +247,39 @@ def _rooms(
         other = rooms.get(name, own)
         rooms[name] = np.maximum(other[0], own[0]), np.minimum(other[1], own[1])
     return rooms
+
+
+def _movable_rooms(observed: Floats, missing: Bools, schema: Schema) -> dict[str, tuple[Floats, Floats]]:
+    """By columns that relations leave some room, from where to where [N] they may be moved for an order: a date of
+    completed years within the year that these and the other date leave it, anywhere where the years follow from it, and
+    nowhere where the other date does."""
+    rooms = _rooms(observed, missing, schema, _free(schema))
+    counts = Counter(name for one in schema.relations for name in one.names)
+    bands = Counter(one.names[1] for one in schema.relations if one.how in LATE)
+    for one, place in _aged(schema):
+        places = np.array([schema.modelled.index(name) for name in one.names])
+        column, first = schema.encoded[places[place]], one.names[0]
+        low, high = one.window(observed[:, places], place, observed[:, places[0]])
+        follows = missing[:, places[0]] & (counts[first] == 1 + bands[first])
+        held = missing[:, np.delete(places, place)].any(1)
+        low = np.where(follows, -np.inf, np.where(held, np.inf, low))
+        high = np.where(follows, np.inf, np.where(held, -np.inf, high - max(2 * half_digit(column), WITHIN)))
+        other = rooms.get(column.name, (low, high))
+        rooms[column.name] = np.maximum(other[0], low), np.minimum(other[1], high)
+    return rooms
+
+
+def _dates_in_order(filled: DrawnRows, schema: Schema) -> None:
+    """Bring dates into order, in place, where both of completed years that are known are missing: one is moved then to
+    where the other one leaves it, and not for an order any more."""
+    draws, observed, missing = filled.draws, filled.observed, filled.missing
+    for one in {one: None for one, _ in _aged(schema)} if schema.orders else ():
+        age, *dates = (schema.modelled.index(name) for name in one.names)
+        rows = np.flatnonzero(~missing[:, age] & missing[:, dates].all(1))
+        if len(rows):
+            moved = draws[:, rows]
+            keep_orders(moved, observed[rows], missing[rows], replace(schema, relations=()))
+            draws[:, rows[:, None], dates] = moved[..., dates]
 
 
 def _parted(observed: Floats, missing: Bools, schema: Schema) -> dict[str, Parted]:
@@ -281,7 +329,7 @@ def _kept(
             own = functools.partial(uniform, one.names[0]) if uniform is not None and one.slack else None
             spreads = term_spreads(one, schema)
             made.append(RelationCells(one, columns, places, half, digit, tried, own, spreads=spreads))
-        return sorted(made, key=lambda one: one.half / one.columns[0].deviation)
+        return sorted(made, key=_fineness)
 
     told = cells(own)
     every = [*told, *cells(_following(tuple(one for one in own if one.how == "sum" and not one.rounded)))]
@@ -311,17 +359,23 @@ def _kept(
             given[rows[sure], one.places[place]] = True
             changed = {int(one.places[place])}
         else:
-            left = next((one for one in told if (~known[:, one.places]).any()), None)
+            left = _unsettled(told, known, rooms)
             if left is None:
                 retry(draws, observed, missing, told, every)
                 apart = _apart(draws, observed, missing, told)
                 _beyond_limits(DrawnRows(draws, observed, missing, uniform, None), before, schema, beyond, apart)
                 return apart
-            _settle(draws, observed, missing, known, left, rooms)
-            changed = set(left.places.tolist())
+            _settle(_Cells(draws, observed, missing, known), *left, rooms)
+            changed = set(left[0].places.tolist())
         for one in every:
             if changed & set(one.places.tolist()):
                 one.single = None
+
+
+def _fineness(cells: RelationCells) -> tuple[float, int]:
+    """By which relations are sorted: by what they leave open of the first column, and months come before years."""
+    span = cells.relation.span
+    return cells.half / cells.columns[0].deviation, 0 if span is None else PLACES[span]
 
 
 def _beyond_limits(filled: DrawnRows, before: Floats, schema: Schema, beyond: Bools, apart: Apart) -> None:
@@ -423,8 +477,19 @@ def _determine(
             if one.relation.how in kinds and one.places[1] == place
         ]
 
-    if cells.relation.loose and place:
-        own = levels(j, LATE if cells.relation.how in LATE else ("groups",))
+    def windows() -> list[Levels]:
+        """Where the column lies, a date, by completed years and their other date."""
+        made = []
+        for one in told:
+            at = one.places.tolist().index(j) if one.relation.span is not None and j in one.places else 0
+            if at:
+                where = np.asarray(known[np.ix_(rows, np.delete(one.places, at))].all(1))
+                made.append(Levels.of_dates(one, at, said.values(rows, one.places), where))
+        return made
+
+    if place and (cells.relation.loose or cells.relation.span is not None):
+        dated = cells.relation.how in (*LATE, "completed")
+        own = [*levels(j, LATE), *windows()] if dated else levels(j, ("groups",))
         others = []
         for one in apart if cells.relation.how == "part" else ():
             if j in one.places:
@@ -432,7 +497,7 @@ def _determine(
                 unknown = ~known[rows, one.places[1 - at]]
                 parts = [each._replace(rows=each.rows & unknown) for each in levels(one.places[1 - at], ("part",))]
                 others += [(one, at, parts)] if parts else []
-        value, able = with_other_parts(cells.columns[1], values[..., 1], own, others)
+        value, able = with_other_parts(cells.columns[place], values[..., place], own, others)
     else:
         chance = cells.chance(rows)
         value, able = solve(cells, place, values, guessed=guessed, chance=chance)
@@ -443,17 +508,24 @@ def _determine(
     return able
 
 
-def _settle(
-    draws: Floats,
-    observed: Floats,
-    missing: Bools,
-    known: Bools,
-    cells: RelationCells,
-    rooms: Mapping[int, tuple[Floats, Floats]],
-) -> None:
-    """Let the cells of a relation go together in the rows in which several are unknown; they are known then. `rooms`:
-    by columns of numbers, from where to where [N] observed levels leave it to them."""
-    rows = np.flatnonzero((~known[:, cells.places]).any(1))
+def _unsettled(
+    told: Sequence[RelationCells], known: Bools, rooms: Mapping[int, tuple[Floats, Floats]]
+) -> tuple[RelationCells, Ints] | None:
+    """The first relation of which several cells are unknown in some rows, and these; None where there is none. Of
+    completed years and months those first that are known, then those that lie in a band."""
+    left = ((one, (~known[:, one.places]).any(1)) for one in told)
+    some = [(one, rows) for one, rows in left if rows.any()]
+    if some and some[0][0].relation.span is not None:
+        ages = [(one, rows) for one, rows in some if one.relation.span is not None]
+        first = [(one, rows & known[:, one.places[0]]) for one, rows in ages]
+        some = [*first, *(own for own in ages if int(own[0].places[0]) in rooms), *ages]
+    return next(((one, np.flatnonzero(rows)) for one, rows in some if rows.any()), None)
+
+
+def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int, tuple[Floats, Floats]]) -> None:
+    """Let the cells of a relation go together in rows in which several are unknown; they are known then. `rooms`: by
+    columns of numbers, from where to where [N] observed levels leave it to them."""
+    draws, observed, missing, known = filled
     free = ~known[np.ix_(rows, cells.places)]
     before = _values(draws, observed, missing, rows, cells.places)
     values, done, order = before.copy(), np.zeros(before.shape[:2], bool), _order(cells, by_range=True)
@@ -571,11 +643,14 @@ def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[Relat
 
 def _order(cells: RelationCells, *, by_range: bool = False) -> list[int]:
     """The places of a relation in the order in which their cells are asked to take what is left: what is rounded, or
-    a product, before all others; of a sum those that vary most, of a product those with the finest digits, or
-    `by_range` those whose greatest value is most times the least: another one would be far from all of its own."""
+    a product, or completed years, before all others; of a sum (and of dates) those that vary most, of a product those
+    with the finest digits, or `by_range` those whose greatest value is most times the least: another one would be far
+    from all of its own."""
     places, columns = range(len(cells.places)), cells.columns
     if cells.relation.coded:
         return list(places)
+    if cells.relation.span is not None:
+        return [0, *sorted((1, 2), key=lambda place: width_of((cells, place)))]
     if cells.relation.how == "product" and by_range:
         return sorted(places, key=lambda place: (place > 0, -_times(columns[place], cells.relation.weights[place])))
     if cells.relation.how == "product":

@@ -12,7 +12,7 @@ import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.bounds import FEW, OFTEN
-from vgi_cli.columns.calendar import WORDS, part_of
+from vgi_cli.columns.calendar import PLACES, WORDS, part_of
 from vgi_cli.columns.clock import DAY, periods_in, to_unit
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
@@ -21,6 +21,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.periods import IN_A_YEAR
 from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, factors_of
 from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.ages import ages_among
 from vgi_cli.encoding.dates import part_between
 from vgi_cli.encoding.redundant import (
     FEWEST_OF_SHARE,
@@ -89,7 +90,8 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     """The relations among candidates for redundant columns that hold in every row in which they can be checked, by more
     rows than chance explains; of each column the first that is exact, else the first that is rounded, else the first
     sum in which all are, else one column from which it differs by a few values alone; and the date or
-    the levels from which it follows, beside that."""
+    the levels from which it follows, beside that. Of completed years it is said from which date to which other one they
+    are, in place of a rounded sum of dates."""
     relations: dict[str, Relation] = {}
     every = Rows.of(table, schema)
     for way, one in itertools.product(WAYS, found):
@@ -111,10 +113,33 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
             what = _part(table, schema, one) if one.how == "part" else _numbers(table, schema, one)
             if what is not None:
                 following[one.name] = what
-    for name in _of_one_date(relations, following):
+    ages = _ages(table, schema) if looked_for(table, schema) else {}
+    for name in {*_said_by_ages(schema, relations, ages), *_of_one_date(relations, following)}:
         del relations[name]
-    both = itertools.product(schema.modelled, (relations, following))
-    return tuple(own[name] for name, own in both if name in own)
+    completed = {name: one for name, one in ages.items() if one is not None}
+    every_one = itertools.product(schema.modelled, (relations, following, completed))
+    return tuple(own[name] for name, own in every_one if name in own)
+
+
+def _ages(table: Table, schema: Schema) -> dict[str, Relation | None]:
+    """The columns of completed years or months, and between which dates these are; None where several dates say the
+    same in all rows, or too few rows are near a birthday, so that rows do not tell which it is."""
+    dates = sum(isinstance(column, Moment) for column in schema.encoded)
+    choice = np.log(max(len(PLACES) * dates * dates, 1))
+    every = [one for one in ages_among(table, schema) if enough(one.cells, 0, choice)]
+    return {one.relation.names[0]: one.relation if one.alone else None for one in every}
+
+
+def _said_by_ages(schema: Schema, relations: Mapping[str, Relation], ages: Collection[str]) -> list[str]:
+    """The columns that are rounded sums of ages and dates, or of ages that are all rounded: from which dates on these
+    count says that better."""
+    moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
+    return [
+        name
+        for name, one in relations.items()
+        if one.rounded and not set(ages).isdisjoint(one.names)
+        if not moments.isdisjoint(one.names) or (one.slack and set(one.names) <= set(ages))
+    ]
 
 
 def share_relations(every: Rows, settled: Collection[str]) -> list[Relation]:
@@ -154,6 +179,8 @@ def departing(relation: Relation, values: Floats, half: float) -> Bools:
     """[..] where values [.., columns] depart from a relation, whose first column is rounded to twice `half` (0: to
     nothing)."""
     first = values[..., 0]
+    if relation.span is not None:
+        return np.asarray(first != relation.completed(values))
     if relation.coded:
         said = relation.said(values[..., 1])
         apart = np.abs(first - said) > FLOAT * np.abs(said)  # no level of the fit: nothing is said

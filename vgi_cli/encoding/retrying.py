@@ -168,7 +168,8 @@ def _plans(group: _Group, unknown: Sequence[int], *, pairs: bool = False) -> Ite
         if kept not in seen:
             seen.add(kept)
             used = [one for one, _ in steps]
-            open_ones = [one for one in holds if one not in used and not one.cells.relation.coded]
+            met = [one for one in holds if not one.cells.relation.coded and one.cells.relation.span is None]
+            open_ones = [one for one in met if one not in used]
             yield _Plan(kept, steps, holds, open_ones)
 
 
