@@ -128,6 +128,60 @@ def test_fills_of_rows_that_are_not_asked_are_counted(folder: Path, vgi: Vgi) ->
     assert not said()
 
 
+def smokers() -> pd.DataFrame:
+    """Whether somebody ever smoked, then still does, then how much; each is asked of those that said yes alone."""
+    rng = np.random.default_rng(1)
+    ever, now = rng.random(N) < 0.5, rng.random(N) < 0.5
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, N).astype(float),
+            "ever": np.where(ever, "yes", "no"),
+            "now": np.where(ever, np.where(now, "yes", "no"), None),
+            "cigs": np.where(ever & now, 1 + rng.poisson(9, N), np.nan),
+        }
+    )
+    return frame.mask(rng.random(frame.shape) < [0.05, 0.03, 0.05, 0.1])
+
+
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("nested")
+    smokers().to_csv(where / "t.csv", index=False)
+    settings = {"model.components": 1, "bootstrap": "none", "trees": "none"}
+    vgi_cli.fit(where / "t.csv", model="mixture", set=settings, out=where / "run")
+    return where
+
+
+NESTED = ["--leave-blank", "cigs:now=no", "--leave-blank", "now:ever=no"]
+
+
+def test_a_question_behind_one_that_stays_blank_stays_blank(nested: Path, vgi: Vgi) -> None:
+    at = ["impute", "--checkpoint", nested / "run", "--m", 2, "--force", "-o", nested / "o.csv"]
+    said = vgi(*at, *NESTED).err
+    tables = [pd.read_csv(nested / f"o.{k}.csv") for k in (1, 2)]
+    for one in tables:
+        never = one.ever == "no"
+        assert never.sum() > 50 and one.now[never & smokers().now.isna()].isna().all()
+        assert one.cigs[never & smokers().cigs.isna()].isna().all()
+        assert one[one.now == "yes"].notna().all(axis=None) and one.now[~never].notna().all()
+
+    def counted(stay: list[int]) -> str:
+        return f"{min(stay)} to {max(stay)}" if min(stay) < max(stay) else f"{stay[0]}"
+
+    for name, rule in (("cigs", "cigs:now=no"), ("now", "now:ever=no")):
+        assert f"--leave-blank {rule}: {counted([int(one[name].isna().sum()) for one in tables])} holes stay" in said
+    total = int(smokers().isna().sum().sum())
+    assert f"filled {counted([total - int(one.isna().sum().sum()) for one in tables])} of {total} holes" in said
+
+
+def test_synthetic_questions_behind_one_that_stays_blank_stay_blank(nested: Path, vgi: Vgi) -> None:
+    drawn = pd.read_csv(io.StringIO(vgi("sample", nested / "run", "-n", "200", *NESTED).out))
+    never = drawn.ever == "no"
+    pd.testing.assert_series_equal(drawn.now.isna(), never, check_names=False)
+    pd.testing.assert_series_equal(drawn.cigs.isna(), never | (drawn.now == "no"), check_names=False)
+    assert never.sum() > 50 and (drawn.now == "no").sum() > 20
+
+
 def test_parquet_keeps_its_types(folder: Path, vgi: Vgi) -> None:
     frame = survey()
     columns = {name: pa.array(frame[name], from_pandas=True) for name in frame}

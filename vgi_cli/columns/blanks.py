@@ -101,19 +101,34 @@ def take_back(rules: Sequence[Blank], draws: Floats, observed: Floats, missing: 
     """Put NaN in place of the fills that are to stay blank, in draws [m, N, columns] of completed rows, in place. How
     many of each draw these are [rules + 1, m]: by each rule, and by all together.
 
+    A column that decides and stays blank itself was not asked either, and so neither is what hangs on it, whatever its
+    draw would say.
+
     observed  [N, columns] codes of the same rows, exact where a cell of a column that decides is observed
     missing   [N, columns]
     """
-    counts, everywhere = np.zeros((len(rules) + 1, len(draws)), np.int64), np.zeros(draws.shape, bool)
-    for rule, count in zip(rules, counts, strict=False):
+    says = []
+    for rule in rules:
         filled = schema.encoded[rule.other].held(draws[..., rule.other])
-        decides = np.where(missing[:, rule.other], filled, observed[:, rule.other])
-        own = missing[:, rule.columns] & rule.holds(decides)[..., None]
-        count += own.sum((1, 2))
-        everywhere[..., rule.columns] |= own
-    counts[-1] = everywhere.sum((1, 2))
-    draws[everywhere] = np.nan
-    return counts
+        says.append(rule.holds(np.where(missing[:, rule.other], filled, observed[:, rule.other])))
+    blank = _left_blank(rules, says, missing, len(draws))
+    own = [
+        (missing[:, rule.columns] & (said | blank[..., rule.other])[..., None]).sum((1, 2))
+        for rule, said in zip(rules, says, strict=True)
+    ]
+    draws[blank] = np.nan
+    return np.array([*own, blank.sum((1, 2))], np.int64)
+
+
+def _left_blank(rules: Sequence[Blank], says: Sequence[Bools], missing: Bools, draws: int) -> Bools:
+    """[draws, N, columns] which holes stay: in rows of which a rule itself `says` so [draws, N], and where the column
+    that decides stays blank, until nothing more hangs on one that does."""
+    blank, count = np.zeros((draws, *missing.shape), bool), -1
+    while blank.sum() != count:
+        count = blank.sum()
+        for rule, said in zip(rules, says, strict=True):
+            blank[..., rule.columns] |= missing[:, rule.columns] & (said | blank[..., rule.other])[..., None]
+    return blank
 
 
 def _read(text: str, schema: Schema) -> Blank:
