@@ -131,7 +131,7 @@ def test_fills_of_rows_that_are_not_asked_are_counted(folder: Path, vgi: Vgi) ->
 def smokers() -> pd.DataFrame:
     """Whether somebody ever smoked, then still does, then how much; each is asked of those that said yes alone."""
     rng = np.random.default_rng(1)
-    ever, now = rng.random(N) < 0.5, rng.random(N) < 0.5
+    ever, now = rng.random(N) < 0.5, rng.random(N) < 0.4
     frame = pd.DataFrame(
         {
             "age": rng.integers(18, 80, N).astype(float),
@@ -180,6 +180,61 @@ def test_synthetic_questions_behind_one_that_stays_blank_stay_blank(nested: Path
     pd.testing.assert_series_equal(drawn.now.isna(), never, check_names=False)
     pd.testing.assert_series_equal(drawn.cigs.isna(), never | (drawn.now == "no"), check_names=False)
     assert never.sum() > 50 and (drawn.now == "no").sum() > 20
+
+
+def test_fills_behind_a_question_that_was_not_asked_are_counted(nested: Path, vgi: Vgi) -> None:
+    frame = smokers()
+    at = ["impute", "--checkpoint", nested / "run", "--m", 4, "--force", "-o", nested / "n.csv"]
+
+    def said(*flags: str) -> list[str]:
+        return [line for line in vgi(*at, *flags).err.splitlines() if "may not have been asked" in line]
+
+    never, quit = frame.ever == "no", frame.now == "no"
+    assert frame.now[never].isna().all() and frame.cigs[never | quit].isna().all() and not (never & quit).any()
+    count = 2 * int(never.sum()) + int(quit.sum())
+    (line,) = said()
+    assert line.startswith(
+        f"warning: {count} fills in each table lie in rows that may not have been asked: by an observed cell of the "
+        "row, no such row of the fit has an answer there, or to the question before it; if the question does not apply"
+    )
+    assert line.endswith("(`vgi impute --leave-blank now:ever=no --leave-blank cigs:now=no` leaves them blank)")
+    assert not said(*NESTED)
+    (line,) = said("--leave-blank", "now:ever=no")
+    assert (
+        line.startswith(f"warning: {count - int(never.sum())} fills")
+        and "`vgi impute --leave-blank cigs:now=no`" in line
+    )
+    (line,) = said("--leave-blank", "now:ever=no", "--leave-blank", "cigs:ever=no")
+    assert line.startswith(f"warning: {quit.sum()} fills") and "there; if" in line
+
+
+def test_synthetic_answers_of_rows_that_are_not_asked_are_counted(nested: Path, folder: Path, vgi: Vgi) -> None:
+    def said(run: Path, *flags: str) -> list[str]:
+        lines = vgi("sample", run, "-n", 200, "-o", run.parent / "s.csv", "--force", *flags).err.splitlines()
+        return [line for line in lines if "may not have been asked" in line]
+
+    (line,) = said(nested / "run")
+    drawn = pd.read_csv(nested / "s.csv")
+    never, quit = drawn.ever == "no", drawn.now == "no"
+    cells = int(never.sum() + (never | quit).sum())
+    assert line.startswith(
+        f"warning: {cells} values lie in rows that may not have been asked: by another cell of the row, no such row of "
+        "the fit has an answer there, or to the question before it; if the question does not apply, they mean nothing "
+    )
+    assert line.endswith("(`vgi sample --leave-blank now:ever=no --leave-blank cigs:now=no` leaves them blank)")
+    assert not said(nested / "run", *NESTED)
+    (line,) = said(nested / "run", "--leave-blank", "now:ever=no")
+    drawn = pd.read_csv(nested / "s.csv")
+    assert line.startswith(f"warning: {((drawn.ever == 'no') | (drawn.now == 'no')).sum()} values")
+    (line,) = said(nested / "run", "--missing")
+    drawn = pd.read_csv(nested / "s.csv")
+    assert int(line.split()[1]) < cells and int(line.split()[1]) >= drawn.now[drawn.ever == "no"].notna().sum()
+    (line,) = said(folder / "run")
+    drawn = pd.read_csv(folder / "s.csv")
+    schema = json.loads((folder / "run" / "schema.json").read_text())
+    asked = {one["side"]: one["limit"] for one in schema["thresholds"]}
+    away = (drawn.age < asked["below"]) | (drawn.age > asked["above"])
+    assert line.startswith(f"warning: {2 * (drawn.smoke == 'no').sum() + away.sum()} values lie in rows")
 
 
 def test_parquet_keeps_its_types(folder: Path, vgi: Vgi) -> None:

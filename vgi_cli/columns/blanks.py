@@ -35,6 +35,9 @@ _RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
 """By how they are written, those of two characters first."""
 
 
+_Gate = tuple[Sequence[int], int]
+
+
 class Blank(NamedTuple):
     """Holes that stay.
 
@@ -111,7 +114,7 @@ def take_back(rules: Sequence[Blank], draws: Floats, observed: Floats, missing: 
     for rule in rules:
         filled = schema.encoded[rule.other].held(draws[..., rule.other])
         says.append(rule.holds(np.where(missing[:, rule.other], filled, observed[:, rule.other])))
-    blank = _left_blank(rules, says, missing, len(draws))
+    blank = not_asked([(rule.columns, rule.other) for rule in rules], says, missing, len(draws))
     own = [
         (missing[:, rule.columns] & (said | blank[..., rule.other])[..., None]).sum((1, 2))
         for rule, said in zip(rules, says, strict=True)
@@ -120,15 +123,20 @@ def take_back(rules: Sequence[Blank], draws: Floats, observed: Floats, missing: 
     return np.array([*own, blank.sum((1, 2))], np.int64)
 
 
-def _left_blank(rules: Sequence[Blank], says: Sequence[Bools], missing: Bools, draws: int) -> Bools:
-    """[draws, N, columns] which holes stay: in rows of which a rule itself `says` so [draws, N], and where the column
-    that decides stays blank, until nothing more hangs on one that does."""
-    blank, count = np.zeros((draws, *missing.shape), bool), -1
-    while blank.sum() != count:
-        count = blank.sum()
-        for rule, said in zip(rules, says, strict=True):
-            blank[..., rule.columns] |= missing[:, rule.columns] & (said | blank[..., rule.other])[..., None]
-    return blank
+def not_asked(gates: Sequence[_Gate], says: Sequence[Bools], missing: Bools, draws: int) -> Bools:
+    """[draws, N, columns] which holes are of questions that a row is not asked.
+
+    gates    places of some columns, and of the one that decides about them
+    says     [draws, N] by each of these, whether its cell says so; a hole that is itself of a question that is not
+             asked says so too, until nothing more hangs on one
+    missing  [N, columns]
+    """
+    found, count = np.zeros((draws, *missing.shape), bool), -1
+    while found.sum() != count:
+        count = int(found.sum())
+        for (columns, other), said in zip(gates, says, strict=True):
+            found[..., columns] |= missing[:, columns] & (said | found[..., other])[..., None]
+    return found
 
 
 def _read(text: str, schema: Schema) -> Blank:

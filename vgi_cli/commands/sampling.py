@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Self, cast
 
@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import Point
-from vgi_cli.columns.blanks import flags_of, read_blanks, take_back
+from vgi_cli.columns.blanks import read_blanks, take_back
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.numerals import Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold, alike_skips
 from vgi_cli.columns.wording import named, some_of, typed
 from vgi_cli.commands.deltas import Deltas
 from vgi_cli.commands.requests import ImputeRequest
@@ -27,6 +26,7 @@ from vgi_cli.commands.run_table import (
     seed_of,
 )
 from vgi_cli.commands.samplers import checked_sampler, make_imputer, sampler_of
+from vgi_cli.commands.unasked import UnaskedCells
 from vgi_cli.encoding.apart import Apart, Rule
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode, unpool
@@ -122,11 +122,7 @@ class Sampling:
         self.deltas = Deltas(request.delta or (), fitted, self.sampler)
         self._blanks = read_blanks(request.leave_blank or (), fitted.schema)
         self._left = np.zeros((len(self._blanks) + 1, self.kept), np.int64)
-        self._not_asked: list[Sequence[Skip | Threshold]] = [
-            *alike_skips(fitted.schema.skips),
-            *([one] for one in fitted.schema.thresholds),
-        ]
-        self._filled_anyway, self._flags = 0, dict[str, None]()
+        self._unasked = UnaskedCells(fitted.schema)
         if not fitted.empty and incomplete == 0:
             checked_sampler(fitted, request)
         elif not fitted.empty:
@@ -268,42 +264,26 @@ class Sampling:
     def leave_blank(self, draws: Floats, rows: Rows) -> None:
         """Take the fills back that are to stay blank, NaN in their place, in draws [m, N, D] of rows. Of those that
         stay, count the ones in rows that are not asked."""
-        if not (self._blanks or self._not_asked):
+        if not (self._blanks or self._unasked):
             return
         schema = self._fitted.schema
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
-        deciding = {one.name for rules in self._not_asked for one in rules}
-        names = {schema.modelled[one.other] for one in self._blanks}
-        observed = observed_codes(rows, schema, names | deciding)
+        names = {schema.modelled[one.other] for one in self._blanks} | self._unasked.deciding
+        observed = observed_codes(rows, schema, names)
         if rows.source is not None:  # a level that stays though the fit has not seen it is there
-            for name in names.union(deciding, *(rules[0].others for rules in self._not_asked)):
+            for name in names | self._unasked.others:
                 absent = rows.source.table.missing(name)[rows.places.numpy()]
                 missing[:, schema.modelled.index(name)] &= absent
         if self._blanks:
             self._left += take_back(self._blanks, draws, observed, missing, schema)
-        self._count_not_asked(draws, observed, missing)
+        filled = missing & ~np.isnan(draws).all(0)  # in one of the draws at least
+        self._unasked.count(np.where(missing, np.nan, observed), missing, filled)
         first = 0
         for apart in self._unkept:  # what a rule says of a cell that stays blank holds
             some = draws[:, first : first + apart.shape[1]]
             self._count(apart, some)
             first += some.shape[1]
         self._unkept.clear()
-
-    def _count_not_asked(self, draws: Floats, observed: Floats, missing: Bools) -> None:
-        """Count the cells that are filled (in a draw of [m, N, columns] at least) though an observed cell of their row
-        goes with none in every row of the fit. observed [N, columns] codes where a column that decides is observed."""
-        schema = self._fitted.schema
-        filled = np.zeros(missing.shape, bool)
-        for rules in self._not_asked:
-            at = schema.modelled.index(rules[0].name)
-            others = [schema.modelled.index(other) for other in rules[0].others]
-            codes = np.where(missing[:, at], np.nan, observed[:, at])
-            rows = np.logical_or.reduce([rule.excludes(codes) for rule in rules])
-            own = missing[:, others] & rows[:, None] & ~np.isnan(draws[..., others]).all(0)
-            if own.any():
-                self._flags[flags_of(rules, schema)] = None
-            filled[:, others] |= own
-        self._filled_anyway += int(filled.sum())
 
     def _count(self, apart: Apart, draws: Floats | None = None) -> None:
         """Count the rows that do not keep to rules; `draws`: those of which a cell is blank, with it."""
@@ -347,8 +327,7 @@ class Sampling:
                 self._reporter.detail(f"not kept to in {n:,} row{'s' * (n > 1)}: {words}")
         for place, rule in enumerate(self._blanks):
             self._reporter.say(f"--leave-blank {rule.said}: {_range(self._left[place])} holes stay")
-        if self._filled_anyway:
-            self._reporter.warn(_of_not_asked(self._filled_anyway, self.kept, " ".join(self._flags)))
+        self._unasked.say(self._reporter, self.kept)
         if self._speechless and self._heard:
             self._reporter.say(_of_blanks(self._speechless, self._fitted.schema))
         self.deltas.say(self._reporter)
@@ -436,17 +415,6 @@ def _of_blanks(rows: int, schema: Schema) -> str:
     lack = f"{rows:,} row{'s' * (rows != 1)} lack{'s' * (rows == 1)} a cell of {named('column', missing)}"
     only = "only where the fitted table is imputed as a whole do such blanks say something of the missing cell"
     return f"{lack} and {'are' if rows != 1 else 'is'} blank in {named('column', others)}: {only}"
-
-
-def _of_not_asked(cells: int, tables: int, flags: str) -> str:
-    """A line on so many cells of questions that may not have been asked, filled all the same."""
-    each = " in each table" if tables > 1 else ""
-    fills, lie, they, mean = ("fill", "lies", "it", "means") if cells == 1 else ("fills", "lie", "they", "mean")
-    return (
-        f"{cells:,} {fills}{each} {lie} in rows that may not have been asked: by an observed cell of the row, no such "
-        f"row of the fit has an answer there; if the question does not apply, {they} {mean} nothing (`vgi impute "
-        f"{flags}` leaves {'it' if cells == 1 else 'them'} blank)"
-    )
 
 
 def _range(counts: Ints) -> str:
