@@ -295,6 +295,50 @@ def test_the_dry_run_says_so(folder: Path, vgi: Vgi) -> None:
     assert "left blank" in said and "cigarettes,brand:smoke=no\n" in said and "income:age<18\n" in said
 
 
+def test_the_dry_run_counts_what_stays(nested: Path, folder: Path, vgi: Vgi) -> None:
+    frame = smokers()
+    total = int(frame.isna().sum().sum())
+
+    def told(run: Path, *flags: str) -> dict[str, str]:
+        lines = vgi("impute", "--checkpoint", run, "--dry-run", *flags).out.splitlines()
+        return {line[:22].strip(): line[22:].strip() for line in lines}
+
+    plan = told(nested / "run", *NESTED)
+    never, unknown = frame.ever == "no", frame.ever.isna() & frame.now.isna()
+    cigs = frame.cigs.isna()
+    least = int((never & frame.now.isna()).sum() + (cigs & (never | (frame.now == "no"))).sum())
+    most = least + int(unknown.sum() + (cigs & ~never & frame.now.isna()).sum())
+    assert plan["would be filled"].startswith(f"{total - most} to {total - least} of {total} holes, in ")
+    assert plan["would stay"] == f"{least} to {most} by --leave-blank, by what the columns that decide are filled with"
+    vgi("impute", "--checkpoint", nested / "run", "--m", 3, "--force", "-o", nested / "d.csv", *NESTED)
+    stay = [int(pd.read_csv(nested / f"d.{k}.csv").isna().sum().sum()) for k in (1, 2, 3)]
+    assert least <= min(stay) and max(stay) <= most
+    assert told(nested / "run")["would stay"] == "none"
+    known = frame[frame.ever.notna() & frame.age.notna()]
+    known.to_csv(nested / "known.csv", index=False)
+    plan = told(nested / "run", nested / "known.csv", "--leave-blank", "now:ever=no")
+    holes = int((known.ever == "no").sum())
+    assert plan["would stay"] == f"{holes} by --leave-blank"
+    assert plan["would be filled"].startswith(f"{known.isna().sum().sum() - holes} of {known.isna().sum().sum()} holes")
+
+
+def test_numbers_are_said_as_the_table_writes_them(tmp_path: Path, vgi: Vgi) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"corg": rng.gamma(2, 0.5, 80).round(2), "humus": rng.gamma(2, 1, 80).round(2)})
+    frame.loc[::4, "humus"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
+    at = ["--delimiter", ";", "--decimal", ",", "--set", "bootstrap=none", "--set", "model.components=1"]
+    assert vgi("fit", tmp_path / "t.csv", *at, "--model", "mixture", "--out", tmp_path / "run").code == 0
+    low = int((frame.corg < 0.8)[::4].sum())
+    at = ["impute", "--checkpoint", tmp_path / "run", "--m", 1, "-o", tmp_path / "o.csv", "--force"]
+    for said in ("humus:corg<0,80", "humus:corg<0.8"):
+        done = vgi(*at, "--leave-blank", said)
+        assert done.code == 0 and f"--leave-blank {said}: {low} holes stay" in done.err
+        drawn = vgi("sample", tmp_path / "run", "-n", 20, "--leave-blank", said)
+        filled = pd.read_csv(io.StringIO(drawn.out), sep=";", decimal=",")
+        pd.testing.assert_series_equal(filled.humus.isna(), filled.corg < 0.8, check_names=False)
+
+
 def test_wrong_rules_are_refused_before_any_work(folder: Path, vgi: Vgi) -> None:
     out = folder / "none.csv"
     for command in (["-o", out], ["--dry-run"]):

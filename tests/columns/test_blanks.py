@@ -145,3 +145,14 @@ def test_what_hangs_on_a_column_that_stays_blank_stays_too(order: tuple[str, ...
     np.testing.assert_array_equal(draws[~blank], whole[~blank])
     assert dict(zip(order, counts.tolist(), strict=False)) == dict(zip(CHAIN, ([1, 2], [2, 3], [3, 4]), strict=True))
     assert counts[-1].tolist() == [6, 9]
+
+
+@pytest.mark.parametrize("said", ["0,5", "0.5", " 0,50 "])
+def test_numbers_have_the_decimal_mark_of_their_table(schema: Schema, said: str) -> None:
+    (one,) = read_blanks([f"smoke:a:b<{said}"], schema, ",")
+    assert one.code == 0.5
+    for wrong in ("1.000,5", "0,5,5"):
+        with pytest.raises(UsageError, match=f"column 'a:b' holds no value like '{wrong}'"):
+            read_blanks([f"smoke:a:b<{wrong}"], schema, ",")
+    with pytest.raises(UsageError, match="column 'a:b' holds no value like '0,5'"):
+        read_blanks(["smoke:a:b<0,5"], schema)

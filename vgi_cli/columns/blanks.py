@@ -59,10 +59,11 @@ class Blank(NamedTuple):
         return _RELATIONS[self.relation](codes, self.code)  # type: ignore[no-any-return]
 
 
-def read_blanks(texts: Sequence[str], schema: Schema) -> list[Blank]:
+def read_blanks(texts: Sequence[str], schema: Schema, decimal: str | None = None) -> list[Blank]:
     """What `--leave-blank` says of a fitted table, `COL:OTHER=LEVEL`, `COL:OTHER<NUMBER` and the like each; several
-    columns have commas between them, as in CSV. UsageError for what has no meaning there."""
-    return [_read(text, schema) for text in texts]
+    columns have commas between them, as in CSV. `decimal`: the mark before the decimals of the table (None: a point).
+    UsageError for what has no meaning there."""
+    return [_read(text, schema, decimal) for text in texts]
 
 
 def blank_flags(others: Sequence[str], conditions: Sequence[str]) -> str:
@@ -139,7 +140,7 @@ def not_asked(gates: Sequence[_Gate], says: Sequence[Bools], missing: Bools, dra
     return found
 
 
-def _read(text: str, schema: Schema) -> Blank:
+def _read(text: str, schema: Schema, decimal: str | None) -> Blank:
     where = f"{FLAG} {text}"
     ends = [at for at, letter in enumerate(text) if letter == ":"]
     cuts = [(_names(text[:at], schema), said) for at in ends if (said := list(_conditions(text[at + 1 :])))]
@@ -153,7 +154,7 @@ def _read(text: str, schema: Schema) -> Blank:
     other, _ = place_of(where, [(name, None)], schema)
     if other in columns:
         raise UsageError(f"{where}: column '{name}' decides about its own holes", "name another column after the colon")
-    return Blank(text, columns, other, relation, _code(where, relation, value, schema.encoded[other]))
+    return Blank(text, columns, other, relation, _code(where, relation, value, schema.encoded[other], decimal))
 
 
 def _names(text: str, schema: Schema) -> list[str]:
@@ -176,7 +177,7 @@ def _conditions(text: str) -> Iterator[tuple[str, str, str]]:
         at += len(sign or " ")
 
 
-def _code(where: str, relation: str, value: str, column: ModelledColumn) -> float:
+def _code(where: str, relation: str, value: str, column: ModelledColumn, decimal: str | None) -> float:
     """What codes of a column are compared with. UsageError for what it cannot hold, and for an order that it lacks."""
     if isinstance(column, Levelled):
         if relation not in ("=", "!=") and not column.ordered:
@@ -189,8 +190,9 @@ def _code(where: str, relation: str, value: str, column: ModelledColumn) -> floa
     if isinstance(column, Moment):
         code = instant(column.clock, value)
     elif isinstance(column, Number):
-        plain = value if column.notation is None else column.notation.plain(value)
-        code = number_of(value if plain is None else plain)
+        plain = None if column.notation is None else column.notation.plain(value)
+        written = value.replace(",", ".") if decimal == "," and "." not in value else value
+        code = number_of(written if plain is None else plain)
     if code is None or not math.isfinite(code):
         raise UsageError(f"{where}: column '{column.name}' holds no value like '{value}'", f"it has {column.summary}")
     return code

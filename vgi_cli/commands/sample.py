@@ -85,7 +85,7 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
         seed = seed_of(fitted, request)
         keys = row_keys([f"sample {i}" for i in range(request.n)])
         stay = _patterns(fitted, request, seed, keys) if request.missing else {}
-        rules = read_blanks(request.leave_blank or (), schema)
+        rules = read_blanks(request.leave_blank or (), schema, reading.decimal)
         with reporter.stage(ROWS, "rows", limit.end) as stage:
             watch = giving_up(limit.over, lambda share: stage(share, share * request.n, request.n))
             try:

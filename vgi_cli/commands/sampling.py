@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self, cast
 
@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import Point
-from vgi_cli.columns.blanks import read_blanks, take_back
+from vgi_cli.columns.blanks import Blank, not_asked, read_blanks, take_back
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Floats, Ints
+from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import named, some_of, typed
 from vgi_cli.commands.deltas import Deltas
@@ -24,6 +24,7 @@ from vgi_cli.commands.run_table import (
     compute_on,
     is_fitted,
     seed_of,
+    table_settings,
 )
 from vgi_cli.commands.samplers import checked_sampler, make_imputer, sampler_of
 from vgi_cli.commands.unasked import UnaskedCells
@@ -120,7 +121,7 @@ class Sampling:
         self._apart, self._unkept = 0, list[Apart]()
         self._broken = Counter[Rule]()
         self.deltas = Deltas(request.delta or (), fitted, self.sampler)
-        self._blanks = read_blanks(request.leave_blank or (), fitted.schema)
+        self._blanks = blanks_of(fitted, request)
         self._left = np.zeros((len(self._blanks) + 1, self.kept), np.int64)
         self._unasked = UnaskedCells(fitted.schema)
         if not fitted.empty and incomplete == 0:
@@ -267,13 +268,8 @@ class Sampling:
         if not (self._blanks or self._unasked):
             return
         schema = self._fitted.schema
-        missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
         names = {schema.modelled[one.other] for one in self._blanks} | self._unasked.deciding
-        observed = observed_codes(rows, schema, names)
-        if rows.source is not None:  # a level that stays though the fit has not seen it is there
-            for name in names | self._unasked.others:
-                absent = rows.source.table.missing(name)[rows.places.numpy()]
-                missing[:, schema.modelled.index(name)] &= absent
+        observed, missing = _observed_and_missing(rows, schema, names, self._unasked.others)
         if self._blanks:
             self._left += take_back(self._blanks, draws, observed, missing, schema)
         filled = missing & ~np.isnan(draws).all(0)  # in one of the draws at least
@@ -384,6 +380,37 @@ def observed_codes(rows: Rows, schema: Schema, names: Collection[str]) -> Floats
         if column.name in names:
             codes[:, i] = codes_of(rows.source.table, column)[places]
     return codes
+
+
+def _observed_and_missing(
+    rows: Rows, schema: Schema, names: Collection[str], others: Collection[str] = ()
+) -> tuple[Floats, Bools]:
+    """[N, columns] codes of rows in the columns of some `names`, as `observed_codes`, and where cells are missing: not
+    where a level of these or of `others` stays though the fit has not seen it."""
+    missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
+    if rows.source is not None:
+        for name in {*names, *others}:
+            missing[:, schema.modelled.index(name)] &= rows.source.table.missing(name)[rows.places.numpy()]
+    return observed_codes(rows, schema, names), missing
+
+
+def blanks_of(fitted: FittedTable, request: ImputeRequest) -> list[Blank]:
+    """What `--leave-blank` says of a run. UsageError for what has no meaning there."""
+    decimal = table_settings(request, fitted.recipe.table).decimal
+    return read_blanks(request.leave_blank or (), fitted.schema, decimal)
+
+
+def to_stay_blank(rules: Sequence[Blank], rows: Rows, schema: Schema) -> Ints:
+    """[2] how many holes of some rows stay by request at least, as their observed cells say, and at most, whatever the
+    columns that decide are filled with."""
+    observed, missing = _observed_and_missing(rows, schema, {schema.modelled[one.other] for one in rules})
+    surely = [one.holds(observed[:, one.other]) & ~missing[:, one.other] for one in rules]
+    maybe = [said | missing[:, one.other] for said, one in zip(surely, rules, strict=True)]
+    gates, says = (
+        [(one.columns, one.other) for one in rules],
+        [np.stack(both) for both in zip(surely, maybe, strict=True)],
+    )
+    return np.asarray(not_asked(gates, says, missing, 2).sum((1, 2)))
 
 
 def said_by_keys(rows: Rows, schema: Schema) -> Floats | None:
