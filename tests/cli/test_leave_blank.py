@@ -14,7 +14,10 @@ import pytest
 
 import vgi_cli
 from tests.program import Vgi
+from vgi_cli.columns.schema import Schema
+from vgi_cli.commands.unasked import UnaskedCells
 from vgi_cli.errors import UsageError
+from vgi_cli.reporting import Lines
 
 N = 240
 RULES = {"cigarettes": "smoke=no", "brand": "smoke=no", "income": ["age<18", "age>70"]}
@@ -235,6 +238,38 @@ def test_synthetic_answers_of_rows_that_are_not_asked_are_counted(nested: Path, 
     asked = {one["side"]: one["limit"] for one in schema["thresholds"]}
     away = (drawn.age < asked["below"]) | (drawn.age > asked["above"])
     assert line.startswith(f"warning: {2 * (drawn.smoke == 'no').sum() + away.sum()} values lie in rows")
+
+
+def bookings() -> pd.DataFrame:
+    rng = np.random.default_rng(2)
+    status = np.array(["No-Show"] * 11 + ["Canceled"] * 80 + ["Check-Out"] * 149)
+    out = status == "Check-Out"
+    stars, extras = rng.normal(4, 1, N), rng.gamma(2, 30, N).round(1)
+    frame = pd.DataFrame({"lead": rng.gamma(1.2, 40, N).round(), "status": status, "stars": stars, "extras": extras})
+    frame.loc[~out, ["stars", "extras"]] = np.nan
+    return frame.mask(rng.random(frame.shape) < [0.05, 0, 0.1, 0.2])
+
+
+def test_a_fit_and_its_fills_name_the_same_flags(tmp_path: Path, vgi: Vgi) -> None:
+    bookings().to_csv(tmp_path / "t.csv", index=False)
+    at = ["--model", "mixture", "--set", "bootstrap=none", "--set", "trees=none", "--set", "model.components=1"]
+    fitted = vgi("fit", tmp_path / "t.csv", *at, "--out", tmp_path / "run").err
+    flags = "--leave-blank 'stars,extras:status!=Check-Out'"
+    assert f"(`vgi impute {flags}` leaves them blank)" in fitted
+    schema = json.loads((tmp_path / "run" / "schema.json").read_text())
+    assert [one["level"] for one in schema["skips"]] == [0]  # of so few that did not come it is not sure
+    at = ["impute", "--checkpoint", tmp_path / "run", "--m", 1, "-o", tmp_path / "o.csv", "--force"]
+    said = vgi(*at).err
+    assert f"warning: {2 * 91} fills lie in rows" in said and f"(`vgi impute {flags}` leaves them blank)" in said
+    assert "may not have been asked" not in vgi(*at, "--leave-blank", "stars,extras:status!=Check-Out").err
+    del schema["unanswered"]  # as earlier versions wrote it
+    read = Schema.from_json(json.dumps(schema))
+    unasked, missing = UnaskedCells(read), np.ones((3, len(read.modelled)), bool)
+    codes = np.tile(np.arange(3.0)[:, None], len(read.modelled))
+    unasked.count(codes, missing, missing)
+    lines: list[str] = []
+    unasked.say_drawn(Lines(lines.append))
+    assert len(lines) == 1 and "--leave-blank stars,extras:status=Canceled`" in lines[0]
 
 
 def test_parquet_keeps_its_types(folder: Path, vgi: Vgi) -> None:

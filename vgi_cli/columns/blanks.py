@@ -23,7 +23,7 @@ from vgi_cli.columns.naming import level_of, place_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold
+from vgi_cli.columns.skips import Threshold, Unanswered
 from vgi_cli.columns.wording import typed
 from vgi_cli.errors import UsageError
 
@@ -90,15 +90,12 @@ def limit_condition(column: ModelledColumn, rule: Threshold) -> str:
     return f"{rule.name}{'<' if rule.side == 'below' else '>'}{column.spell(np.array([rule.limit]), None)[0]}"
 
 
-def flags_of(rules: Sequence[Skip | Threshold], schema: Schema) -> str:
-    """The flags by which the holes stay that skips of one column, all of the same others, or a threshold say are no
-    answers."""
-    one = rules[0]
-    column = schema.encoded[schema.modelled.index(one.name)]
-    if isinstance(one, Threshold):
-        return blank_flags(one.others, [limit_condition(column, one)])
-    levels = [rule.level for rule in rules if isinstance(rule, Skip)]
-    return blank_flags(one.others, level_conditions(cast(Levelled, column), levels))
+def flags_of(rule: Unanswered | Threshold, schema: Schema) -> str:
+    """The flags by which the holes stay that are no answers, by the levels of a column or by a threshold."""
+    column = schema.encoded[schema.modelled.index(rule.name)]
+    if isinstance(rule, Threshold):
+        return blank_flags(rule.others, [limit_condition(column, rule)])
+    return blank_flags(rule.others, level_conditions(cast(Levelled, column), rule.levels))
 
 
 def take_back(rules: Sequence[Blank], draws: Floats, observed: Floats, missing: Bools, schema: Schema) -> Ints:

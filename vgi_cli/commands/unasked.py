@@ -10,21 +10,22 @@ import numpy as np
 from vgi_cli.columns.blanks import flags_of, not_asked
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold, alike_skips
+from vgi_cli.columns.skips import Threshold, Unanswered, alike_skips
 from vgi_cli.reporting import Reporter
 
 
 class UnaskedCells:
-    """Counts them by what fits of the schema's table found (skips and thresholds), over blocks of rows."""
+    """Counts them by what the fit found (levels and numbers beside which there is no answer), over blocks of rows."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema, self._cells, self._flags = schema, 0, dict[str, None]()
         self._behind = False
-        self._rules: list[Sequence[Skip | Threshold]] = [
-            *alike_skips(schema.skips),
-            *([one] for one in schema.thresholds),
+        known = schema.unanswered or [  # of runs of earlier versions
+            Unanswered(same[0].name, tuple(one.level for one in same), same[0].others)
+            for same in alike_skips(schema.skips)
         ]
-        self._gates = [(self._places(rules[0].others), self._places([rules[0].name])[0]) for rules in self._rules]
+        self._rules: list[Unanswered | Threshold] = [*known, *schema.thresholds]
+        self._gates = [(self._places(rule.others), self._places([rule.name])[0]) for rule in self._rules]
 
     def __bool__(self) -> bool:
         """Whether there is anything to count."""
@@ -33,12 +34,12 @@ class UnaskedCells:
     @property
     def deciding(self) -> set[str]:
         """Names of the columns that say whether others are asked for."""
-        return {rules[0].name for rules in self._rules}
+        return {rule.name for rule in self._rules}
 
     @property
     def others(self) -> set[str]:
         """Names of these others."""
-        return {name for rules in self._rules for name in rules[0].others}
+        return {name for rule in self._rules for name in rule.others}
 
     def count(self, codes: Floats, missing: Bools, filled: Bools) -> None:
         """Count the cells of some rows that are `filled` [N, columns] though their row is not asked for them.
@@ -46,17 +47,14 @@ class UnaskedCells:
         codes    [N, columns], NaN where a cell of a column that decides says nothing
         missing  [N, columns] which cells no answer was read from
         """
-        says = [
-            np.logical_or.reduce([rule.excludes(codes[:, other]) for rule in rules])[None]
-            for rules, (_, other) in zip(self._rules, self._gates, strict=True)
-        ]
+        says = [rule.excludes(codes[:, other])[None] for rule, (_, other) in zip(self._rules, self._gates, strict=True)]
         every = not_asked(self._gates, says, missing, 1)[0]
         told = np.zeros(missing.shape, bool)
-        for rules, said, (columns, other) in zip(self._rules, says, self._gates, strict=True):
+        for rule, said, (columns, other) in zip(self._rules, says, self._gates, strict=True):
             told[:, columns] |= missing[:, columns] & said[0][:, None]
             rows = said[0] | every[:, other]
             if (missing[:, columns] & filled[:, columns] & rows[:, None]).any():
-                self._flags[flags_of(rules, self._schema)] = None
+                self._flags[flags_of(rule, self._schema)] = None
         self._behind |= bool((every & filled & ~told).any())
         self._cells += int((every & filled).sum())
 
