@@ -96,8 +96,8 @@ class Threshold:
 @final
 @dataclass(frozen=True, config=STRICT)
 class Unanswered:
-    """Levels of a column beside which the fitted table has no cell of some others: at one of them not by chance, at
-    the rest perhaps, but if so, for the same reason.
+    """Levels of a column beside which the fitted table has no cell of some others: of one at least that is not chance
+    (a `Skip`), the rest are too rare to be sure.
 
     name    of the column of levels
     levels  the codes of the levels
