@@ -14,7 +14,10 @@ import pytest
 
 import vgi_cli
 from tests.program import Vgi
+from vgi_cli.columns.schema import Schema
+from vgi_cli.commands.unasked import UnaskedCells
 from vgi_cli.errors import UsageError
+from vgi_cli.reporting import Lines
 
 N = 240
 RULES = {"cigarettes": "smoke=no", "brand": "smoke=no", "income": ["age<18", "age>70"]}
@@ -128,6 +131,147 @@ def test_fills_of_rows_that_are_not_asked_are_counted(folder: Path, vgi: Vgi) ->
     assert not said()
 
 
+def smokers() -> pd.DataFrame:
+    """Whether somebody ever smoked, then still does, then how much; each is asked of those that said yes alone."""
+    rng = np.random.default_rng(1)
+    ever, now = rng.random(N) < 0.5, rng.random(N) < 0.4
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, N).astype(float),
+            "ever": np.where(ever, "yes", "no"),
+            "now": np.where(ever, np.where(now, "yes", "no"), None),
+            "cigs": np.where(ever & now, 1 + rng.poisson(9, N), np.nan),
+        }
+    )
+    return frame.mask(rng.random(frame.shape) < [0.05, 0.03, 0.05, 0.1])
+
+
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("nested")
+    smokers().to_csv(where / "t.csv", index=False)
+    settings = {"model.components": 1, "bootstrap": "none", "trees": "none"}
+    vgi_cli.fit(where / "t.csv", model="mixture", set=settings, out=where / "run")
+    return where
+
+
+NESTED = ["--leave-blank", "cigs:now=no", "--leave-blank", "now:ever=no"]
+
+
+def test_a_question_behind_one_that_stays_blank_stays_blank(nested: Path, vgi: Vgi) -> None:
+    at = ["impute", "--checkpoint", nested / "run", "--m", 2, "--force", "-o", nested / "o.csv"]
+    said = vgi(*at, *NESTED).err
+    tables = [pd.read_csv(nested / f"o.{k}.csv") for k in (1, 2)]
+    for one in tables:
+        never = one.ever == "no"
+        assert never.sum() > 50 and one.now[never & smokers().now.isna()].isna().all()
+        assert one.cigs[never & smokers().cigs.isna()].isna().all()
+        assert one[one.now == "yes"].notna().all(axis=None) and one.now[~never].notna().all()
+
+    def counted(stay: list[int]) -> str:
+        return f"{min(stay)} to {max(stay)}" if min(stay) < max(stay) else f"{stay[0]}"
+
+    for name, rule in (("cigs", "cigs:now=no"), ("now", "now:ever=no")):
+        assert f"--leave-blank {rule}: {counted([int(one[name].isna().sum()) for one in tables])} holes stay" in said
+    total = int(smokers().isna().sum().sum())
+    assert f"filled {counted([total - int(one.isna().sum().sum()) for one in tables])} of {total} holes" in said
+
+
+def test_synthetic_questions_behind_one_that_stays_blank_stay_blank(nested: Path, vgi: Vgi) -> None:
+    drawn = pd.read_csv(io.StringIO(vgi("sample", nested / "run", "-n", "200", *NESTED).out))
+    never = drawn.ever == "no"
+    pd.testing.assert_series_equal(drawn.now.isna(), never, check_names=False)
+    pd.testing.assert_series_equal(drawn.cigs.isna(), never | (drawn.now == "no"), check_names=False)
+    assert never.sum() > 50 and (drawn.now == "no").sum() > 20
+
+
+def test_fills_behind_a_question_that_was_not_asked_are_counted(nested: Path, vgi: Vgi) -> None:
+    frame = smokers()
+    at = ["impute", "--checkpoint", nested / "run", "--m", 4, "--force", "-o", nested / "n.csv"]
+
+    def said(*flags: str) -> list[str]:
+        return [line for line in vgi(*at, *flags).err.splitlines() if "may not have been asked" in line]
+
+    never, quit = frame.ever == "no", frame.now == "no"
+    assert frame.now[never].isna().all() and frame.cigs[never | quit].isna().all() and not (never & quit).any()
+    count = 2 * int(never.sum()) + int(quit.sum())
+    (line,) = said()
+    assert line.startswith(
+        f"warning: {count} fills in each table lie in rows that may not have been asked: by an observed cell of the "
+        "row, no such row of the fit has an answer there, or to the question before it; if the question does not apply"
+    )
+    assert line.endswith("(`vgi impute --leave-blank now:ever=no --leave-blank cigs:now=no` leaves them blank)")
+    assert not said(*NESTED)
+    (line,) = said("--leave-blank", "now:ever=no")
+    assert (
+        line.startswith(f"warning: {count - int(never.sum())} fills")
+        and "`vgi impute --leave-blank cigs:now=no`" in line
+    )
+    (line,) = said("--leave-blank", "now:ever=no", "--leave-blank", "cigs:ever=no")
+    assert line.startswith(f"warning: {quit.sum()} fills") and "there; if" in line
+
+
+def test_synthetic_answers_of_rows_that_are_not_asked_are_counted(nested: Path, folder: Path, vgi: Vgi) -> None:
+    def said(run: Path, *flags: str) -> list[str]:
+        lines = vgi("sample", run, "-n", 200, "-o", run.parent / "s.csv", "--force", *flags).err.splitlines()
+        return [line for line in lines if "may not have been asked" in line]
+
+    (line,) = said(nested / "run")
+    drawn = pd.read_csv(nested / "s.csv")
+    never, quit = drawn.ever == "no", drawn.now == "no"
+    cells = int(never.sum() + (never | quit).sum())
+    assert line.startswith(
+        f"warning: {cells} values lie in rows that may not have been asked: by another cell of the row, no such row of "
+        "the fit has an answer there, or to the question before it; if the question does not apply, they mean nothing "
+    )
+    assert line.endswith("(`vgi sample --leave-blank now:ever=no --leave-blank cigs:now=no` leaves them blank)")
+    assert not said(nested / "run", *NESTED)
+    (line,) = said(nested / "run", "--leave-blank", "now:ever=no")
+    drawn = pd.read_csv(nested / "s.csv")
+    assert line.startswith(f"warning: {((drawn.ever == 'no') | (drawn.now == 'no')).sum()} values")
+    (line,) = said(nested / "run", "--missing")
+    drawn = pd.read_csv(nested / "s.csv")
+    assert int(line.split()[1]) < cells and int(line.split()[1]) >= drawn.now[drawn.ever == "no"].notna().sum()
+    (line,) = said(folder / "run")
+    drawn = pd.read_csv(folder / "s.csv")
+    schema = json.loads((folder / "run" / "schema.json").read_text())
+    asked = {one["side"]: one["limit"] for one in schema["thresholds"]}
+    away = (drawn.age < asked["below"]) | (drawn.age > asked["above"])
+    assert line.startswith(f"warning: {2 * (drawn.smoke == 'no').sum() + away.sum()} values lie in rows")
+
+
+def bookings() -> pd.DataFrame:
+    rng = np.random.default_rng(2)
+    status = np.array(["No-Show"] * 11 + ["Canceled"] * 80 + ["Check-Out"] * 149)
+    out = status == "Check-Out"
+    stars, extras = rng.normal(4, 1, N), rng.gamma(2, 30, N).round(1)
+    frame = pd.DataFrame({"lead": rng.gamma(1.2, 40, N).round(), "status": status, "stars": stars, "extras": extras})
+    frame.loc[~out, ["stars", "extras"]] = np.nan
+    return frame.mask(rng.random(frame.shape) < [0.05, 0, 0.1, 0.2])
+
+
+def test_a_fit_and_its_fills_name_the_same_flags(tmp_path: Path, vgi: Vgi) -> None:
+    bookings().to_csv(tmp_path / "t.csv", index=False)
+    at = ["--model", "mixture", "--set", "bootstrap=none", "--set", "trees=none", "--set", "model.components=1"]
+    fitted = vgi("fit", tmp_path / "t.csv", *at, "--out", tmp_path / "run").err
+    flags = "--leave-blank 'stars,extras:status!=Check-Out'"
+    assert f"(`vgi impute {flags}` leaves them blank)" in fitted
+    schema = json.loads((tmp_path / "run" / "schema.json").read_text())
+    assert [one["level"] for one in schema["skips"]] == [0]  # of so few that did not come it is not sure
+    at = ["impute", "--checkpoint", tmp_path / "run", "--m", 1, "-o", tmp_path / "o.csv", "--force"]
+    said = vgi(*at).err
+    assert f"warning: {2 * 91} fills lie in rows" in said and f"(`vgi impute {flags}` leaves them blank)" in said
+    assert "may not have been asked" not in vgi(*at, "--leave-blank", "stars,extras:status!=Check-Out").err
+    del schema["unanswered"]  # as earlier versions wrote it
+    read = Schema.from_json(json.dumps(schema))
+    unasked, missing = UnaskedCells(read), np.ones((3, len(read.modelled)), bool)
+    codes = np.tile(np.arange(3.0)[:, None], len(read.modelled))
+    unasked.count(codes, missing, missing)
+    lines: list[str] = []
+    unasked.say_drawn(Lines(lines.append))
+    assert len(lines) == 1 and "--leave-blank stars,extras:status=Canceled`" in lines[0]
+
+
 def test_parquet_keeps_its_types(folder: Path, vgi: Vgi) -> None:
     frame = survey()
     columns = {name: pa.array(frame[name], from_pandas=True) for name in frame}
@@ -184,6 +328,50 @@ def test_synthetic_rows_have_blanks_too(folder: Path, vgi: Vgi) -> None:
 def test_the_dry_run_says_so(folder: Path, vgi: Vgi) -> None:
     said = vgi("impute", "--checkpoint", folder / "run", "--dry-run", *FLAGS).out
     assert "left blank" in said and "cigarettes,brand:smoke=no\n" in said and "income:age<18\n" in said
+
+
+def test_the_dry_run_counts_what_stays(nested: Path, folder: Path, vgi: Vgi) -> None:
+    frame = smokers()
+    total = int(frame.isna().sum().sum())
+
+    def told(run: Path, *flags: str) -> dict[str, str]:
+        lines = vgi("impute", "--checkpoint", run, "--dry-run", *flags).out.splitlines()
+        return {line[:22].strip(): line[22:].strip() for line in lines}
+
+    plan = told(nested / "run", *NESTED)
+    never, unknown = frame.ever == "no", frame.ever.isna() & frame.now.isna()
+    cigs = frame.cigs.isna()
+    least = int((never & frame.now.isna()).sum() + (cigs & (never | (frame.now == "no"))).sum())
+    most = least + int(unknown.sum() + (cigs & ~never & frame.now.isna()).sum())
+    assert plan["would be filled"].startswith(f"{total - most} to {total - least} of {total} holes, in ")
+    assert plan["would stay"] == f"{least} to {most} by --leave-blank, by what the columns that decide are filled with"
+    vgi("impute", "--checkpoint", nested / "run", "--m", 3, "--force", "-o", nested / "d.csv", *NESTED)
+    stay = [int(pd.read_csv(nested / f"d.{k}.csv").isna().sum().sum()) for k in (1, 2, 3)]
+    assert least <= min(stay) and max(stay) <= most
+    assert told(nested / "run")["would stay"] == "none"
+    known = frame[frame.ever.notna() & frame.age.notna()]
+    known.to_csv(nested / "known.csv", index=False)
+    plan = told(nested / "run", nested / "known.csv", "--leave-blank", "now:ever=no")
+    holes = int((known.ever == "no").sum())
+    assert plan["would stay"] == f"{holes} by --leave-blank"
+    assert plan["would be filled"].startswith(f"{known.isna().sum().sum() - holes} of {known.isna().sum().sum()} holes")
+
+
+def test_numbers_are_said_as_the_table_writes_them(tmp_path: Path, vgi: Vgi) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"corg": rng.gamma(2, 0.5, 80).round(2), "humus": rng.gamma(2, 1, 80).round(2)})
+    frame.loc[::4, "humus"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
+    at = ["--delimiter", ";", "--decimal", ",", "--set", "bootstrap=none", "--set", "model.components=1"]
+    assert vgi("fit", tmp_path / "t.csv", *at, "--model", "mixture", "--out", tmp_path / "run").code == 0
+    low = int((frame.corg < 0.8)[::4].sum())
+    at = ["impute", "--checkpoint", tmp_path / "run", "--m", 1, "-o", tmp_path / "o.csv", "--force"]
+    for said in ("humus:corg<0,80", "humus:corg<0.8"):
+        done = vgi(*at, "--leave-blank", said)
+        assert done.code == 0 and f"--leave-blank {said}: {low} holes stay" in done.err
+        drawn = vgi("sample", tmp_path / "run", "-n", 20, "--leave-blank", said)
+        filled = pd.read_csv(io.StringIO(drawn.out), sep=";", decimal=",")
+        pd.testing.assert_series_equal(filled.humus.isna(), filled.corg < 0.8, check_names=False)
 
 
 def test_wrong_rules_are_refused_before_any_work(folder: Path, vgi: Vgi) -> None:

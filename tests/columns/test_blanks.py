@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from vgi_cli.columns.blanks import read_blanks
+from vgi_cli.columns.blanks import read_blanks, take_back
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import UsageError
@@ -116,3 +118,41 @@ def test_rare_levels_cannot_decide() -> None:
     assert read_blanks(["x:town=big"], schema)[0].relation == "="
     with pytest.raises(UsageError, match=r"'t7' is one of .* rare levels that are drawn as one"):
         read_blanks(["x:town=t7"], schema)
+
+
+CHAIN = ["now:ever=no", "cigs:now=no", "brand:cigs<5"]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(CHAIN)))
+def test_what_hangs_on_a_column_that_stays_blank_stays_too(order: tuple[str, ...]) -> None:
+    cells = {
+        "ever": ["yes", "no"] * 20,
+        "now": ["yes", "no"] * 20,
+        "cigs": np.arange(40) % 9 + 1,
+        "brand": ["u", "v"] * 20,
+    }
+    schema = infer_schema(from_frame(pd.DataFrame(cells)), kinds={"cigs": "integer"})[0]
+    no, yes = 0.0, 1.0
+    observed = np.array([[no, 0, 0, 0], [yes, no, 0, 0], [yes, yes, 3, 0], [yes, yes, 7, 0], [0, 0, 0, 0]])
+    missing = np.array([[0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 1], [1, 1, 1, 1]], bool)
+    draws = np.stack([np.where(missing, fills, observed) for fills in ([yes, yes, 9.0, 1.0], [no, yes, 9.0, 1.0])])
+    whole = draws.copy()
+    counts = take_back(read_blanks(order, schema), draws, observed, missing, schema)
+    blank = np.zeros(draws.shape, bool)
+    blank[:, 0, 1:] = blank[:, 1, 2:] = blank[:, 2, 3] = True  # of who never smoked all three, and so on
+    blank[1, 4, 1:] = True  # who is drawn as such
+    np.testing.assert_array_equal(np.isnan(draws), blank)
+    np.testing.assert_array_equal(draws[~blank], whole[~blank])
+    assert dict(zip(order, counts.tolist(), strict=False)) == dict(zip(CHAIN, ([1, 2], [2, 3], [3, 4]), strict=True))
+    assert counts[-1].tolist() == [6, 9]
+
+
+@pytest.mark.parametrize("said", ["0,5", "0.5", " 0,50 "])
+def test_numbers_have_the_decimal_mark_of_their_table(schema: Schema, said: str) -> None:
+    (one,) = read_blanks([f"smoke:a:b<{said}"], schema, ",")
+    assert one.code == 0.5
+    for wrong in ("1.000,5", "0,5,5"):
+        with pytest.raises(UsageError, match=f"column 'a:b' holds no value like '{wrong}'"):
+            read_blanks([f"smoke:a:b<{wrong}"], schema, ",")
+    with pytest.raises(UsageError, match="column 'a:b' holds no value like '0,5'"):
+        read_blanks(["smoke:a:b<0,5"], schema)

@@ -337,6 +337,10 @@ def test_earlier_schemas_and_damaged_ones() -> None:
         damaged = {**raw, "unasked": [{**raw["unasked"][0], **spoiled}]}
         with pytest.raises(RunError, match=r"schema\.json"):
             Schema.from_json(json.dumps(damaged))
+    assert read.unanswered == schema.unanswered and len(schema.unanswered) == 1
+    for wrong in ({"levels": [9]}, {"levels": []}, {"others": ["none"]}, {"others": []}, {"name": "age"}):
+        with pytest.raises(RunError, match=r"schema\.json"):
+            Schema.from_json(json.dumps({**raw, "unanswered": [{**raw["unanswered"][0], **wrong}]}))
 
 
 class TestSeveralLevels:

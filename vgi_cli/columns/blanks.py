@@ -23,7 +23,7 @@ from vgi_cli.columns.naming import level_of, place_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold
+from vgi_cli.columns.skips import Threshold, Unanswered
 from vgi_cli.columns.wording import typed
 from vgi_cli.errors import UsageError
 
@@ -33,6 +33,9 @@ _RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {"<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "=": operator.eq}
 )
 """By how they are written, those of two characters first."""
+
+
+_Gate = tuple[Sequence[int], int]
 
 
 class Blank(NamedTuple):
@@ -56,10 +59,11 @@ class Blank(NamedTuple):
         return _RELATIONS[self.relation](codes, self.code)  # type: ignore[no-any-return]
 
 
-def read_blanks(texts: Sequence[str], schema: Schema) -> list[Blank]:
+def read_blanks(texts: Sequence[str], schema: Schema, decimal: str | None = None) -> list[Blank]:
     """What `--leave-blank` says of a fitted table, `COL:OTHER=LEVEL`, `COL:OTHER<NUMBER` and the like each; several
-    columns have commas between them, as in CSV. UsageError for what has no meaning there."""
-    return [_read(text, schema) for text in texts]
+    columns have commas between them, as in CSV. `decimal`: the mark before the decimals of the table (None: a point).
+    UsageError for what has no meaning there."""
+    return [_read(text, schema, decimal) for text in texts]
 
 
 def blank_flags(others: Sequence[str], conditions: Sequence[str]) -> str:
@@ -86,37 +90,54 @@ def limit_condition(column: ModelledColumn, rule: Threshold) -> str:
     return f"{rule.name}{'<' if rule.side == 'below' else '>'}{column.spell(np.array([rule.limit]), None)[0]}"
 
 
-def flags_of(rules: Sequence[Skip | Threshold], schema: Schema) -> str:
-    """The flags by which the holes stay that skips of one column, all of the same others, or a threshold say are no
-    answers."""
-    one = rules[0]
-    column = schema.encoded[schema.modelled.index(one.name)]
-    if isinstance(one, Threshold):
-        return blank_flags(one.others, [limit_condition(column, one)])
-    levels = [rule.level for rule in rules if isinstance(rule, Skip)]
-    return blank_flags(one.others, level_conditions(cast(Levelled, column), levels))
+def flags_of(rule: Unanswered | Threshold, schema: Schema) -> str:
+    """The flags by which the holes stay that are no answers, by the levels of a column or by a threshold."""
+    column = schema.encoded[schema.modelled.index(rule.name)]
+    if isinstance(rule, Threshold):
+        return blank_flags(rule.others, [limit_condition(column, rule)])
+    return blank_flags(rule.others, level_conditions(cast(Levelled, column), rule.levels))
 
 
 def take_back(rules: Sequence[Blank], draws: Floats, observed: Floats, missing: Bools, schema: Schema) -> Ints:
     """Put NaN in place of the fills that are to stay blank, in draws [m, N, columns] of completed rows, in place. How
     many of each draw these are [rules + 1, m]: by each rule, and by all together.
 
+    A column that decides and stays blank itself was not asked either, and so neither is what hangs on it, whatever its
+    draw would say.
+
     observed  [N, columns] codes of the same rows, exact where a cell of a column that decides is observed
     missing   [N, columns]
     """
-    counts, everywhere = np.zeros((len(rules) + 1, len(draws)), np.int64), np.zeros(draws.shape, bool)
-    for rule, count in zip(rules, counts, strict=False):
+    says = []
+    for rule in rules:
         filled = schema.encoded[rule.other].held(draws[..., rule.other])
-        decides = np.where(missing[:, rule.other], filled, observed[:, rule.other])
-        own = missing[:, rule.columns] & rule.holds(decides)[..., None]
-        count += own.sum((1, 2))
-        everywhere[..., rule.columns] |= own
-    counts[-1] = everywhere.sum((1, 2))
-    draws[everywhere] = np.nan
-    return counts
+        says.append(rule.holds(np.where(missing[:, rule.other], filled, observed[:, rule.other])))
+    blank = not_asked([(rule.columns, rule.other) for rule in rules], says, missing, len(draws))
+    own = [
+        (missing[:, rule.columns] & (said | blank[..., rule.other])[..., None]).sum((1, 2))
+        for rule, said in zip(rules, says, strict=True)
+    ]
+    draws[blank] = np.nan
+    return np.array([*own, blank.sum((1, 2))], np.int64)
 
 
-def _read(text: str, schema: Schema) -> Blank:
+def not_asked(gates: Sequence[_Gate], says: Sequence[Bools], missing: Bools, draws: int) -> Bools:
+    """[draws, N, columns] which holes are of questions that a row is not asked.
+
+    gates    places of some columns, and of the one that decides about them
+    says     [draws, N] by each of these, whether its cell says so; a hole that is itself of a question that is not
+             asked says so too, until nothing more hangs on one
+    missing  [N, columns]
+    """
+    found, count = np.zeros((draws, *missing.shape), bool), -1
+    while found.sum() != count:
+        count = int(found.sum())
+        for (columns, other), said in zip(gates, says, strict=True):
+            found[..., columns] |= missing[:, columns] & (said | found[..., other])[..., None]
+    return found
+
+
+def _read(text: str, schema: Schema, decimal: str | None) -> Blank:
     where = f"{FLAG} {text}"
     ends = [at for at, letter in enumerate(text) if letter == ":"]
     cuts = [(_names(text[:at], schema), said) for at in ends if (said := list(_conditions(text[at + 1 :])))]
@@ -130,7 +151,7 @@ def _read(text: str, schema: Schema) -> Blank:
     other, _ = place_of(where, [(name, None)], schema)
     if other in columns:
         raise UsageError(f"{where}: column '{name}' decides about its own holes", "name another column after the colon")
-    return Blank(text, columns, other, relation, _code(where, relation, value, schema.encoded[other]))
+    return Blank(text, columns, other, relation, _code(where, relation, value, schema.encoded[other], decimal))
 
 
 def _names(text: str, schema: Schema) -> list[str]:
@@ -153,7 +174,7 @@ def _conditions(text: str) -> Iterator[tuple[str, str, str]]:
         at += len(sign or " ")
 
 
-def _code(where: str, relation: str, value: str, column: ModelledColumn) -> float:
+def _code(where: str, relation: str, value: str, column: ModelledColumn, decimal: str | None) -> float:
     """What codes of a column are compared with. UsageError for what it cannot hold, and for an order that it lacks."""
     if isinstance(column, Levelled):
         if relation not in ("=", "!=") and not column.ordered:
@@ -166,8 +187,9 @@ def _code(where: str, relation: str, value: str, column: ModelledColumn) -> floa
     if isinstance(column, Moment):
         code = instant(column.clock, value)
     elif isinstance(column, Number):
-        plain = value if column.notation is None else column.notation.plain(value)
-        code = number_of(value if plain is None else plain)
+        plain = None if column.notation is None else column.notation.plain(value)
+        written = value.replace(",", ".") if decimal == "," and "." not in value else value
+        code = number_of(written if plain is None else plain)
     if code is None or not math.isfinite(code):
         raise UsageError(f"{where}: column '{column.name}' holds no value like '{value}'", f"it has {column.summary}")
     return code

@@ -29,7 +29,7 @@ from vgi_cli.columns.lookups import Lookup
 from vgi_cli.columns.number import Constant, as_written
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
-from vgi_cli.columns.skips import Skip, Threshold, Unasked
+from vgi_cli.columns.skips import Skip, Threshold, Unanswered, Unasked
 from vgi_cli.columns.spreads import Spread
 from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.columns.wording import kind_flag
@@ -135,7 +135,8 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
 class Schema:
     """The columns of a fitted table in its order, the transform behind the codecs, and the relations between modelled
     columns, their orders, skips, thresholds and structural zeros that fills keep to, what follows from columns that are
-    carried, and how well columns of relations are known from others."""
+    carried, how well columns of relations are known from others, and
+    which questions may not have been asked of rows."""
 
     columns: tuple[Column, ...]
     transform: Transform = "linear"
@@ -148,6 +149,7 @@ class Schema:
     structural_zeros: tuple[StructuralZeros, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     spreads: tuple[Spread, ...] = ()
+    unanswered: tuple[Unanswered, ...] = ()
 
     @cached_property
     def encoded(self) -> tuple[ModelledColumn, ...]:
@@ -203,6 +205,8 @@ class Schema:
             "lookups": [_adapter(Lookup).dump_python(one, mode="json") for one in self.lookups],
             "spreads": [_adapter(Spread).dump_python(one, mode="json") for one in self.spreads],
         }
+        if self.unanswered:
+            raw["unanswered"] = [_adapter(Unanswered).dump_python(one, mode="json") for one in self.unanswered]
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -231,7 +235,7 @@ class Schema:
         kept = {"relations": document.relations, "orders": document.orders, "skips": document.skips}
         kept |= {"thresholds": document.thresholds, "unasked": document.unasked}
         kept |= {"structural_zeros": document.structural_zeros, "lookups": document.lookups}
-        kept |= {"spreads": document.spreads}
+        kept |= {"spreads": document.spreads, "unanswered": document.unanswered}
         schema = cls(columns, document.transform, **kept)
         if not all(_fits(one, schema) for one in schema.relations):
             raise _damaged("relations do not fit the columns")
@@ -243,6 +247,10 @@ class Schema:
         counts = {column.name: column.level_counts[-1] for column in schema.encoded}
         if not all(counts.get(one.name) == len(one.shares) and set(one.others) <= set(counts) for one in schema.skips):
             raise _damaged("skips do not fit the columns")
+        if not all(
+            max(one.levels) < counts.get(one.name, 0) and set(one.others) <= set(counts) for one in schema.unanswered
+        ):
+            raise _damaged("columns without answers do not fit the columns")
         if not all(one.name in numbers and set(one.others) <= set(counts) for one in schema.thresholds):
             raise _damaged("thresholds do not fit the columns")
         if not all(_decided(one, schema) for one in schema.unasked):
@@ -272,6 +280,7 @@ class _Document:
     structural_zeros: tuple[StructuralZeros, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     spreads: tuple[Spread, ...] = ()
+    unanswered: tuple[Unanswered, ...] = ()
 
 
 def _decided(one: Unasked, schema: Schema) -> bool:

@@ -95,6 +95,30 @@ class Threshold:
 
 @final
 @dataclass(frozen=True, config=STRICT)
+class Unanswered:
+    """Levels of a column beside which the fitted table has no cell of some others: of one at least that is not chance
+    (a `Skip`), the rest are too rare to be sure.
+
+    name    of the column of levels
+    levels  the codes of the levels
+    others  the columns
+    """
+
+    name: str
+    levels: tuple[NonNegativeInt, ...]
+    others: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.levels or not self.others or self.name in self.others:
+            raise ValueError("the skipped columns do not fit together")
+
+    def excludes(self, codes: Floats) -> Bools:
+        """[..] which codes [..] go with no cell of the others; NaN does not."""
+        return np.isin(codes, self.levels)
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
 class Unasked:
     """How often some columns are all blank though they are asked for, in rows of the fitted table of which a cell is
     missing that would say whether they are.

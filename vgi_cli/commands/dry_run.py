@@ -47,6 +47,7 @@ class ImputePlan:
     draws        of each hole; `point`: which estimate would be made of them (None: none)
     deltas       what would be done to the fills of which column, in words
     blanks       which holes would stay by request, as it was said
+    stay         how many holes that is, at least and at most, by what the columns that decide are filled with
     layout       of the output: files, long or single
     paths        the files that would be written; none: it goes to stdout
     """
@@ -62,21 +63,28 @@ class ImputePlan:
     point: str | None
     deltas: list[str]
     blanks: list[str]
+    stay: tuple[int, int]
     layout: str
     paths: list[Path]
 
     def text(self) -> str:
         """Lines with a heading each."""
         holes = self.holes
-        filled = f"{holes.filled:,} of {holes.total:,} holes, in {self.incomplete:,} of {self.rows:,} rows"
+        least, most = self.stay
+        filled = _between(holes.filled - most, holes.filled - least)
+        filled += f" of {holes.total:,} holes, in {self.incomplete:,} of {self.rows:,} rows"
         draws = f"{self.draws:,} of each hole"
         if self.point is not None:
             draws += f", of which the {self.point} is kept"
+        staying = [f"{holes.left:,}: {holes.where()}"] if holes.left else []
+        if most:
+            unsure = ", by what the columns that decide are filled with" if least < most else ""
+            staying.append(f"{_between(least, most)} by --leave-blank{unsure}")
         lines = [
             ("table", self.table),
             ("run", self.run),
             ("would be filled", filled),
-            ("would stay", f"{holes.left:,}: {holes.where()}" if holes.left else "none"),
+            ("would stay", "; ".join(staying) or "none"),
             ("draws", draws),
             ("sampler", f"{self.sampler}: {registry.SAMPLERS[self.sampler].about}"),
             (
@@ -90,6 +98,11 @@ class ImputePlan:
             *(("", str(path)) for path in self.paths[1:]),
         ]
         return "".join(f"{line}\n" for line in _lines(lines))
+
+
+def _between(least: int, most: int) -> str:
+    """`12`, or `12 to 15`."""
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _lines(plan: Sequence[tuple[str, str]]) -> list[str]:

@@ -9,7 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from vgi_cli.columns.blanks import read_blanks
+import numpy as np
+
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
@@ -28,7 +29,7 @@ from vgi_cli.commands.run_table import (
     table_settings,
 )
 from vgi_cli.commands.samplers import checked_sampler, parameter_uncertainty
-from vgi_cli.commands.sampling import Sampling, say_filled
+from vgi_cli.commands.sampling import Sampling, blanks_of, say_filled, to_stay_blank
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys
 from vgi_cli.errors import InputError
@@ -274,11 +275,15 @@ def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:
     compute_on(fitted, request)
     sampler = checked_sampler(fitted, request)
     deltas = Deltas(request.delta or (), fitted, sampler)
-    blanks = read_blanks(request.leave_blank or (), fitted.schema)
-    if registry.SAMPLERS[sampler].traits.stored and seen.incomplete:
-        sampling = Sampling(fitted, request, Work(reporter), incomplete=seen.incomplete)
+    blanks, stay = blanks_of(fitted, request), np.zeros(2, np.int64)
+    stored = registry.SAMPLERS[sampler].traits.stored
+    if (stored or blanks) and seen.incomplete:
+        sampling = Sampling(fitted, request, Work(reporter), incomplete=seen.incomplete) if stored else None
         for block in source.rows.blocks():
-            sampling.require(fitted.rows(block.table, keys.of(block.table)))
+            rows = fitted.rows(block.table, keys.of(block.table))
+            stay += to_stay_blank(blanks, rows, fitted.schema)
+            if sampling is not None:
+                sampling.require(rows)
     paths = output.paths
     if deltas and isinstance(output.out, Path):
         paths = [*paths, record_path(output.out, request.part)]
@@ -294,6 +299,7 @@ def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:
         point=request.point,
         deltas=deltas.plans(),
         blanks=[one.said for one in blanks],
+        stay=(int(stay[0]), int(stay[1])),
         layout=output.layout,
         paths=paths,
     )

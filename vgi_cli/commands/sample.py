@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.blanks import read_blanks, take_back
-from vgi_cli.columns.numerals import Bools
+from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import SampleRequest
 from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.samplers import build_imputer
 from vgi_cli.commands.sampling import uniform_beside, uniform_of
+from vgi_cli.commands.unasked import UnaskedCells
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.encoder import decode, unpool
 from vgi_cli.encoding.keeping import keep_relations
@@ -84,7 +85,7 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
         seed = seed_of(fitted, request)
         keys = row_keys([f"sample {i}" for i in range(request.n)])
         stay = _patterns(fitted, request, seed, keys) if request.missing else {}
-        rules = read_blanks(request.leave_blank or (), schema)
+        rules = read_blanks(request.leave_blank or (), schema, reading.decimal)
         with reporter.stage(ROWS, "rows", limit.end) as stage:
             watch = giving_up(limit.over, lambda share: stage(share, share * request.n, request.n))
             try:
@@ -108,7 +109,23 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
     keep_relations(codes, codes[0], every, schema, uniform, functools.partial(uniform_beside, noise, schema))
     avoid_codes(codes, table, schema)
     take_back(rules, codes, codes[0], every, schema)
+    _say_unasked(codes[0], stay, schema, reporter)
     return Content(Whole(table), schema, find_styles([table], schema), HeldDraws(codes), stay)
+
+
+def _say_unasked(codes: Floats, stay: Mapping[str, Bools], schema: Schema, reporter: Reporter) -> None:
+    """A warning of values, codes [n, columns], of questions that may not have been asked; `stay`: where holes of each
+    column are."""
+    unasked = UnaskedCells(schema)
+    if unasked:
+        filled, codes = ~np.isnan(codes), codes.copy()
+        for place, column in enumerate(schema.encoded):
+            some = filled[:, place].copy()
+            codes[some, place] = column.held(codes[some, place])
+            if column.name in stay:
+                filled[:, place] &= ~stay[column.name]
+        unasked.count(codes, np.ones(codes.shape, bool), filled)
+        unasked.say_drawn(reporter)
 
 
 def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch: Callable[[float], None]) -> Tensor:

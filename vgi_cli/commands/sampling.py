@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import Point
-from vgi_cli.columns.blanks import flags_of, read_blanks, take_back
+from vgi_cli.columns.blanks import Blank, not_asked, read_blanks, take_back
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold, alike_skips
 from vgi_cli.columns.wording import named, some_of, typed
 from vgi_cli.commands.deltas import Deltas
 from vgi_cli.commands.requests import ImputeRequest
@@ -25,8 +24,10 @@ from vgi_cli.commands.run_table import (
     compute_on,
     is_fitted,
     seed_of,
+    table_settings,
 )
 from vgi_cli.commands.samplers import checked_sampler, make_imputer, sampler_of
+from vgi_cli.commands.unasked import UnaskedCells
 from vgi_cli.encoding.apart import Apart, Rule
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode, unpool
@@ -120,13 +121,9 @@ class Sampling:
         self._apart, self._unkept = 0, list[Apart]()
         self._broken = Counter[Rule]()
         self.deltas = Deltas(request.delta or (), fitted, self.sampler)
-        self._blanks = read_blanks(request.leave_blank or (), fitted.schema)
+        self._blanks = blanks_of(fitted, request)
         self._left = np.zeros((len(self._blanks) + 1, self.kept), np.int64)
-        self._not_asked: list[Sequence[Skip | Threshold]] = [
-            *alike_skips(fitted.schema.skips),
-            *([one] for one in fitted.schema.thresholds),
-        ]
-        self._filled_anyway, self._flags = 0, dict[str, None]()
+        self._unasked = UnaskedCells(fitted.schema)
         if not fitted.empty and incomplete == 0:
             checked_sampler(fitted, request)
         elif not fitted.empty:
@@ -268,42 +265,21 @@ class Sampling:
     def leave_blank(self, draws: Floats, rows: Rows) -> None:
         """Take the fills back that are to stay blank, NaN in their place, in draws [m, N, D] of rows. Of those that
         stay, count the ones in rows that are not asked."""
-        if not (self._blanks or self._not_asked):
+        if not (self._blanks or self._unasked):
             return
         schema = self._fitted.schema
-        missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
-        deciding = {one.name for rules in self._not_asked for one in rules}
-        names = {schema.modelled[one.other] for one in self._blanks}
-        observed = observed_codes(rows, schema, names | deciding)
-        if rows.source is not None:  # a level that stays though the fit has not seen it is there
-            for name in names.union(deciding, *(rules[0].others for rules in self._not_asked)):
-                absent = rows.source.table.missing(name)[rows.places.numpy()]
-                missing[:, schema.modelled.index(name)] &= absent
+        names = {schema.modelled[one.other] for one in self._blanks} | self._unasked.deciding
+        observed, missing = _observed_and_missing(rows, schema, names, self._unasked.others)
         if self._blanks:
             self._left += take_back(self._blanks, draws, observed, missing, schema)
-        self._count_not_asked(draws, observed, missing)
+        filled = missing & ~np.isnan(draws).all(0)  # in one of the draws at least
+        self._unasked.count(np.where(missing, np.nan, observed), missing, filled)
         first = 0
         for apart in self._unkept:  # what a rule says of a cell that stays blank holds
             some = draws[:, first : first + apart.shape[1]]
             self._count(apart, some)
             first += some.shape[1]
         self._unkept.clear()
-
-    def _count_not_asked(self, draws: Floats, observed: Floats, missing: Bools) -> None:
-        """Count the cells that are filled (in a draw of [m, N, columns] at least) though an observed cell of their row
-        goes with none in every row of the fit. observed [N, columns] codes where a column that decides is observed."""
-        schema = self._fitted.schema
-        filled = np.zeros(missing.shape, bool)
-        for rules in self._not_asked:
-            at = schema.modelled.index(rules[0].name)
-            others = [schema.modelled.index(other) for other in rules[0].others]
-            codes = np.where(missing[:, at], np.nan, observed[:, at])
-            rows = np.logical_or.reduce([rule.excludes(codes) for rule in rules])
-            own = missing[:, others] & rows[:, None] & ~np.isnan(draws[..., others]).all(0)
-            if own.any():
-                self._flags[flags_of(rules, schema)] = None
-            filled[:, others] |= own
-        self._filled_anyway += int(filled.sum())
 
     def _count(self, apart: Apart, draws: Floats | None = None) -> None:
         """Count the rows that do not keep to rules; `draws`: those of which a cell is blank, with it."""
@@ -347,8 +323,7 @@ class Sampling:
                 self._reporter.detail(f"not kept to in {n:,} row{'s' * (n > 1)}: {words}")
         for place, rule in enumerate(self._blanks):
             self._reporter.say(f"--leave-blank {rule.said}: {_range(self._left[place])} holes stay")
-        if self._filled_anyway:
-            self._reporter.warn(_of_not_asked(self._filled_anyway, self.kept, " ".join(self._flags)))
+        self._unasked.say(self._reporter, self.kept)
         if self._speechless and self._heard:
             self._reporter.say(_of_blanks(self._speechless, self._fitted.schema))
         self.deltas.say(self._reporter)
@@ -407,6 +382,37 @@ def observed_codes(rows: Rows, schema: Schema, names: Collection[str]) -> Floats
     return codes
 
 
+def _observed_and_missing(
+    rows: Rows, schema: Schema, names: Collection[str], others: Collection[str] = ()
+) -> tuple[Floats, Bools]:
+    """[N, columns] codes of rows in the columns of some `names`, as `observed_codes`, and where cells are missing: not
+    where a level of these or of `others` stays though the fit has not seen it."""
+    missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
+    if rows.source is not None:
+        for name in {*names, *others}:
+            missing[:, schema.modelled.index(name)] &= rows.source.table.missing(name)[rows.places.numpy()]
+    return observed_codes(rows, schema, names), missing
+
+
+def blanks_of(fitted: FittedTable, request: ImputeRequest) -> list[Blank]:
+    """What `--leave-blank` says of a run. UsageError for what has no meaning there."""
+    decimal = table_settings(request, fitted.recipe.table).decimal
+    return read_blanks(request.leave_blank or (), fitted.schema, decimal)
+
+
+def to_stay_blank(rules: Sequence[Blank], rows: Rows, schema: Schema) -> Ints:
+    """[2] how many holes of some rows stay by request at least, as their observed cells say, and at most, whatever the
+    columns that decide are filled with."""
+    observed, missing = _observed_and_missing(rows, schema, {schema.modelled[one.other] for one in rules})
+    surely = [one.holds(observed[:, one.other]) & ~missing[:, one.other] for one in rules]
+    maybe = [said | missing[:, one.other] for said, one in zip(surely, rules, strict=True)]
+    gates, says = (
+        [(one.columns, one.other) for one in rules],
+        [np.stack(both) for both in zip(surely, maybe, strict=True)],
+    )
+    return np.asarray(not_asked(gates, says, missing, 2).sum((1, 2)))
+
+
 def said_by_keys(rows: Rows, schema: Schema) -> Floats | None:
     """[N, columns] what keys that are carried say of rows, NaN: nothing; None where there are no such keys, or the rows
     come encoded."""
@@ -436,17 +442,6 @@ def _of_blanks(rows: int, schema: Schema) -> str:
     lack = f"{rows:,} row{'s' * (rows != 1)} lack{'s' * (rows == 1)} a cell of {named('column', missing)}"
     only = "only where the fitted table is imputed as a whole do such blanks say something of the missing cell"
     return f"{lack} and {'are' if rows != 1 else 'is'} blank in {named('column', others)}: {only}"
-
-
-def _of_not_asked(cells: int, tables: int, flags: str) -> str:
-    """A line on so many cells of questions that may not have been asked, filled all the same."""
-    each = " in each table" if tables > 1 else ""
-    fills, lie, they, mean = ("fill", "lies", "it", "means") if cells == 1 else ("fills", "lie", "they", "mean")
-    return (
-        f"{cells:,} {fills}{each} {lie} in rows that may not have been asked: by an observed cell of the row, no such "
-        f"row of the fit has an answer there; if the question does not apply, {they} {mean} nothing (`vgi impute "
-        f"{flags}` leaves {'it' if cells == 1 else 'them'} blank)"
-    )
 
 
 def _range(counts: Ints) -> str:

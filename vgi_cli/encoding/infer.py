@@ -42,7 +42,7 @@ from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.quantities import as_quantity, quantities_among, quantity_words
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
-from vgi_cli.encoding.skips import Skipped, skipped, skips_among, thresholds_among, unasked_among
+from vgi_cli.encoding.skips import Skipped, skipped, skips_among, thresholds_among, unanswered_among, unasked_among
 from vgi_cli.encoding.spreads import spreads_among
 from vgi_cli.encoding.straight import torn
 from vgi_cli.encoding.structural_zeros import structural_zeros_among
@@ -263,7 +263,8 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
     schema = replace(schema, relations=relations, orders=orders, skips=kept, thresholds=thresholds, lookups=lookups)
     zeros = structural_zeros_among(table, schema) if looked else ()
     spreads = spreads_among(table, schema)
-    return replace(schema, unasked=unasked_among(table, schema), structural_zeros=zeros, spreads=spreads)
+    schema = replace(schema, unasked=unasked_among(table, schema), structural_zeros=zeros, spreads=spreads)
+    return replace(schema, unanswered=unanswered_among(skips, kept))
 
 
 def _check_modelled(table: Table, schema: Schema, flags: Mapping[str, str], some: bool) -> None:

@@ -17,7 +17,7 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold, Unasked, alike_skips, levels_without
+from vgi_cli.columns.skips import Skip, Threshold, Unanswered, Unasked, alike_skips, levels_without
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.base import Table
@@ -127,6 +127,25 @@ def skips_among(table: Table, schema: Schema, found: Sequence[Skipped]) -> tuple
             asked = _asked(table, sure) & ~np.isnan(codes)
             kept.append(Skip(skip.name, skip.level, sure, _shares(codes[asked], len(skip.shares))))
     return tuple(kept)
+
+
+def alike(found: Sequence[Skipped]) -> list[Unanswered]:
+    """The skips that were `found`, those together that say the same of several levels and columns."""
+    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for (name, other), own in levels_without(one.skip for one in found).items():
+        groups.setdefault((name, tuple(own)), []).append(other)
+    return [Unanswered(name, levels, tuple(others)) for (name, levels), others in groups.items()]
+
+
+def unanswered_among(found: Sequence[Skipped], kept: Sequence[Skip]) -> tuple[Unanswered, ...]:
+    """Of the skips that were `found` those that hold, at one of their levels and for one of their columns at least, not
+    by chance (`kept`)."""
+    sure = {(one.name, one.level, other) for one in kept for other in one.others}
+    return tuple(
+        one
+        for one in alike(found)
+        if any((one.name, level, other) in sure for level in one.levels for other in one.others)
+    )
 
 
 class _Beyond(NamedTuple):

@@ -9,19 +9,18 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from vgi_cli.columns.base import Column, ModelledColumn
-from vgi_cli.columns.blanks import blank_flags, level_conditions, limit_condition
+from vgi_cli.columns.blanks import flags_of
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import THREE, Number, mostly_threes
 from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import levels_without
 from vgi_cli.columns.wording import (
     Alarm,
     are,
@@ -43,7 +42,7 @@ from vgi_cli.encoding.limits import limits_as_missing
 from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.series import series
-from vgi_cli.encoding.skips import Skipped, skipped, thresholds_among
+from vgi_cli.encoding.skips import Skipped, alike, skipped, thresholds_among
 from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, numbers_as_codes, scales_of_words, spelled_alike
 from vgi_cli.encoding.texts import text_doubts, thousands
 from vgi_cli.encoding.totals import totals
@@ -449,7 +448,8 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
     lines = []
     columns = {column.name: column for column in schema.encoded}
     kept = {(skip.name, skip.level) for skip in schema.skips}
-    for (name, places), others in _alike(found).items():
+    for one in alike(found):
+        name, places, others = one.name, one.levels, one.others
         column, codes = columns[name], codes_of(table, columns[name])
         levels = column.spell(np.array(places, np.float64), None)
         quoted, against = [f"'{level}'" for level in levels], ""
@@ -460,25 +460,17 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
                 f"; in {unknown:,} row{'s' * (unknown > 1)} with {'it' if len(others) == 1 else 'one of them'} "
                 f"'{name}' is missing, and may be filled {either(free)} all the same"
             )
-        conditions = level_conditions(cast(Levelled, column), places)
         where = f"'{name}' is {either(quoted)}"
-        lines.append(_unasked(others, int(np.isin(codes, places).sum()), where, conditions, _restated(name)) + against)
-    for one in thresholds_among(table, schema, [one.skip for one in found]) if looked_for(table, schema) else ():
-        limit = columns[one.name].spell(np.array([one.limit]), None)[0]
-        rows = int(one.excludes(codes_of(table, columns[one.name])).sum())
-        where = f"'{one.name}' is {one.side} {limit}"
-        condition = limit_condition(columns[one.name], one)
-        rest = f"; else they are extrapolated{_restated(one.name)}"
-        lines.append(_unasked(one.others, rows, where, [condition], rest))
+        lines.append(
+            _unasked(others, int(one.excludes(codes).sum()), where, flags_of(one, schema), _restated(name)) + against
+        )
+    for rule in thresholds_among(table, schema, [one.skip for one in found]) if looked_for(table, schema) else ():
+        limit = columns[rule.name].spell(np.array([rule.limit]), None)[0]
+        rows = int(rule.excludes(codes_of(table, columns[rule.name])).sum())
+        where = f"'{rule.name}' is {rule.side} {limit}"
+        rest = f"; else they are extrapolated{_restated(rule.name)}"
+        lines.append(_unasked(rule.others, rows, where, flags_of(rule, schema), rest))
     return capped(lines)
-
-
-def _alike(found: Sequence[Skipped]) -> dict[tuple[str, tuple[int, ...]], list[str]]:
-    """By a column and several levels of it the columns without a cell at these."""
-    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for (name, other), own in levels_without(one.skip for one in found).items():
-        groups.setdefault((name, tuple(own)), []).append(other)
-    return groups
 
 
 def _restated(name: str) -> str:
@@ -489,11 +481,11 @@ def _restated(name: str) -> str:
     )
 
 
-def _unasked(others: Sequence[str], rows: int, where: str, conditions: Sequence[str], rest: str) -> str:
-    """A line on columns that have no cell in so many rows; `rest`: what else is to be said of their fills there."""
+def _unasked(others: Sequence[str], rows: int, where: str, flags: str, rest: str) -> str:
+    """A line on columns that have no cell in so many rows; `flags` leave them blank; `rest`: what else is to be said of
+    their fills there."""
     one = len(others) == 1
     has, apply = ("has", "it does") if one else ("have", "they do")
-    flags = blank_flags(others, conditions)
     return (
         f"{named('column', others)} {has} no cell in the {rows:,} rows where {where}, and cells in most others: if "
         f"{apply} not apply there, the fills of these rows mean nothing (`vgi impute {flags}` leaves them "

@@ -1,0 +1,95 @@
+"""Cells that are filled, or drawn, though the question may not have been asked of their row: how many, and the flags
+that leave them blank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vgi_cli.columns.blanks import flags_of, not_asked
+from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.skips import Threshold, Unanswered, alike_skips
+from vgi_cli.reporting import Reporter
+
+
+class UnaskedCells:
+    """Counts them by what the fit found (levels and numbers beside which there is no answer), over blocks of rows."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema, self._cells, self._flags = schema, 0, dict[str, None]()
+        self._behind = False
+        known = schema.unanswered or [  # of runs of earlier versions
+            Unanswered(same[0].name, tuple(one.level for one in same), same[0].others)
+            for same in alike_skips(schema.skips)
+        ]
+        self._rules: list[Unanswered | Threshold] = [*known, *schema.thresholds]
+        self._gates = [(self._places(rule.others), self._places([rule.name])[0]) for rule in self._rules]
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to count."""
+        return bool(self._rules)
+
+    @property
+    def deciding(self) -> set[str]:
+        """Names of the columns that say whether others are asked for."""
+        return {rule.name for rule in self._rules}
+
+    @property
+    def others(self) -> set[str]:
+        """Names of these others."""
+        return {name for rule in self._rules for name in rule.others}
+
+    def count(self, codes: Floats, missing: Bools, filled: Bools) -> None:
+        """Count the cells of some rows that are `filled` [N, columns] though their row is not asked for them.
+
+        codes    [N, columns], NaN where a cell of a column that decides says nothing
+        missing  [N, columns] which cells no answer was read from
+        """
+        says = [rule.excludes(codes[:, other])[None] for rule, (_, other) in zip(self._rules, self._gates, strict=True)]
+        every = not_asked(self._gates, says, missing, 1)[0]
+        told = np.zeros(missing.shape, bool)
+        for rule, said, (columns, other) in zip(self._rules, says, self._gates, strict=True):
+            told[:, columns] |= missing[:, columns] & said[0][:, None]
+            rows = said[0] | every[:, other]
+            if (missing[:, columns] & filled[:, columns] & rows[:, None]).any():
+                self._flags[flags_of(rule, self._schema)] = None
+        self._behind |= bool((every & filled & ~told).any())
+        self._cells += int((every & filled).sum())
+
+    def say(self, reporter: Reporter, tables: int) -> None:
+        """A warning of fills in so many tables."""
+        each = " in each table" if tables > 1 else ""
+        before = ", or to the question before it" if self._behind else ""
+        self._warn(
+            reporter,
+            ("fill", "fills"),
+            f"{each} {'lies' if self._cells == 1 else 'lie'} in rows that may not have been asked: by an observed cell "
+            f"of the row, no such row of the fit has an answer there{before}",
+            "vgi impute",
+        )
+
+    def say_drawn(self, reporter: Reporter) -> None:
+        """A warning of values of synthetic rows."""
+        before = ", or to the question before it" if self._behind else ""
+        self._warn(
+            reporter,
+            ("value", "values"),
+            f" {'lies' if self._cells == 1 else 'lie'} in rows that may not have been asked: by another cell of the "
+            f"row, no such row of the fit has an answer there{before}",
+            "vgi sample",
+        )
+
+    def _warn(self, reporter: Reporter, words: tuple[str, str], why: str, command: str) -> None:
+        if not self._cells:
+            return
+        one = self._cells == 1
+        they, mean, them = ("it", "means", "it") if one else ("they", "mean", "them")
+        reporter.warn(
+            f"{self._cells:,} {words[not one]}{why}; if the question does not apply, {they} {mean} nothing "
+            f"(`{command} {' '.join(self._flags)}` leaves {them} blank)"
+        )
+
+    def _places(self, names: Sequence[str]) -> list[int]:
+        return [self._schema.modelled.index(name) for name in names]
