@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vgi_cli.columns.base import Cells
-from vgi_cli.columns.notation import BLANKS
+from vgi_cli.columns.notation import BLANKS, SIGNS
 from vgi_cli.columns.numerals import NUMBER, Bools
 
 LONGEST = 80
@@ -219,7 +219,7 @@ def token_flags(name: str, tokens: Iterable[str]) -> str:
     anything else, else in one column."""
 
     def flag(token: str) -> str:
-        everywhere = token.casefold() in EVERYWHERE or not any(map(str.isalnum, token))
+        everywhere = token.casefold() in EVERYWHERE or not any(c.isalnum() or c in SIGNS for c in token)
         return typed("--na-values", token) if everywhere else token_flag(name, token)
 
     return " ".join(flag(shortened(token)) for token in tokens)
