@@ -552,3 +552,29 @@ def test_names_of_codes_have_one_line(tmp_path: Path, name: str) -> None:
         f"column '{name}' has the name of a code, and is modelled as a quantity: `--column {name}=carry` or "
         f"`--exclude {name}` if it is one"
     ]
+
+
+def _kick_offs(**often: int) -> npt.NDArray[np.str_]:
+    """Times of day: 150 of each of two evening hours, and others so often (`at1230=24`)."""
+    counts = {"1945": 150, "2000": 150} | {name[2:]: count for name, count in often.items()}
+    cells = [f"{time[:2]}:{time[2:]}" for time, count in counts.items() for _ in range(count)]
+    return np.random.default_rng(0).permutation(cells)
+
+
+@pytest.mark.parametrize(
+    ("often", "far"),
+    [
+        ({"at1230": 24, "at1500": 45, "at1730": 40}, set()),  # matches on Saturdays
+        ({"at0000": 24, "at1500": 45, "at1730": 40}, {"00:00"}),
+        ({"at2359": 24, "at1500": 45, "at1730": 40}, {"23:59"}),
+        ({"at0000": 24}, {"00:00"}),
+        ({"at0000": 24, "at0001": 2}, {"00:00", "00:01"}),
+        ({"at1200": 24}, {"12:00"}),
+        ({"at0330": 2, "at0445": 2}, {"03:30", "04:45"}),  # few cells: no usual times
+    ],
+)
+def test_several_usual_times_of_day_are_no_codes(often: dict[str, int], far: set[str]) -> None:
+    cells = _kick_offs(**often)
+    frame = pd.DataFrame({"x": cells, "y": np.random.default_rng(1).normal(size=len(cells))})
+    said = [line for line in infer_schema(from_frame(frame))[1] if "far from all other values" in line]
+    assert {line.split(" (")[0] for line in said} == far

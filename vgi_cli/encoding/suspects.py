@@ -59,6 +59,11 @@ for other values that do; for a value that occurs once."""
 FEWEST_CODED, SO_OFTEN, SO_LARGE = 3, 3.0, 4.0
 """A negative value may be such a code where so many cells hold it, and it is far away as 99 is, or so many times the
 cells of a usual value hold it and the largest value is so many times its size."""
+MANY = 0.02
+"""Of the times of a column, the share of cells from which on one is a usual time, where another one is as far away: not
+the end of a day."""
+ENDS_OF_DAY = (0, 86_340, 86_399)
+"""Seconds: 00:00, 23:59 and 23:59:59, which stand for a time that nobody wrote down."""
 FAR, BELOW = "far from all other values", "negative, unlike all other values"
 KEY = re.compile(r"(?:(?:^|[\W_])(?i:id|key|code|nr|no|number)|[a-z](?:ID|Id|Key|Code|Nr|No|Number))$")
 """What the name of a key ends with: `id`, `patient_id`, `PatientID`, but not `humid`."""
@@ -329,7 +334,7 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
     for column in (c for c in schema.encoded if isinstance(c, Number | Moment) and c.name not in told):
         values = column.codes(table.column(column.name))
         finite = values[np.isfinite(values)]
-        far_off = dict.fromkeys(far_values(finite), FAR)
+        far_off = dict.fromkeys(_unusual(column, far_values(finite), len(finite)), FAR)
         if isinstance(column, Number):
             far_off = {**dict.fromkeys(negative_codes(finite), BELOW), **far_off}
         for far, what in far_off.items():
@@ -355,6 +360,18 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
         for (text, what), (names, count) in codes.items()
     ]
     return lines + capped(slips)
+
+
+def _unusual(column: Number | Moment, found: list[_Far], cells: int) -> list[_Far]:
+    """What is far from the other values of a column of so many cells without the usual times of a day among them
+    (matches at noon and at three, where most are in the evening): several that each hold many cells."""
+    if not isinstance(column, Moment) or column.clock.what != "time":
+        return found
+    often = max(FEWEST_CODED, MANY * cells)
+    seconds = column.clock.ticks_in(np.array([one.value for one in found]), "s") % 86_400
+    ends = np.isin(seconds, ENDS_OF_DAY).tolist()
+    usual = [one for one, end in zip(found, ends, strict=True) if one.cells >= often and not end]
+    return [one for one in found if one not in usual] if len(usual) > 1 else found
 
 
 def _also_below(
