@@ -239,6 +239,17 @@ def test_pairs_of_columns(pair: Together, level: Level) -> None:
     assert levels(replace(GOOD, pairs=[pair]), "pairs") == {level}
 
 
+def test_what_is_said_of_pairs_that_agree_is_what_was_measured() -> None:
+    """Correlations, and of so many pairs: rules that fills break do not show in them."""
+    pair = Together(("a", "b"), 200, 100, 0.9, 0.85)
+    for pairs, count in (([pair], "1 pair of"), ([pair, replace(pair, names=("a", "c"))], "2 pairs of")):
+        (said,) = [one for one in judge(replace(GOOD, pairs=pairs)) if one.about == "pairs"]
+        assert said.level == "good" and said.text == (
+            f"Rank correlations (of {count} columns of numbers, those drawn here) are much the same in rows with fills "
+            "as in observed rows. Whether fills keep to rules between columns is not measured here."
+        )
+
+
 def test_columns_of_most_concern_come_first() -> None:
     columns = [
         replace(COLUMN, name="good"),
