@@ -277,6 +277,13 @@ def _fills(numbers: Numbers) -> Iterable[Verdict]:
             f"The model extrapolates in {_named([c.name for c in beyond])}: {worst.extrapolated:.0%} of the holes of "
             f"'{worst.name}' are in rows whose '{worst.extrapolated_by}' lies beyond all rows in which it is observed.",
         )
+    if (unasked := numbers.not_asked) is not None:
+        text = (
+            f"{unasked.holes:,} hole{'s lie' if unasked.holes != 1 else ' lies'} in rows that may not have been asked "
+            f"for {_named(unasked.names)}: by an observed cell of the row, no such row of the fit has an answer there. "
+            f"If the question does not apply, fills there mean nothing (vgi impute {unasked.flags} leaves them blank)."
+        )
+        yield Verdict("fills", "look", text)
     if not far and not some and not beyond:
         yield Verdict("fills", "good", "Hardly more fills lie outside the observed ranges than chance puts there.")
 
