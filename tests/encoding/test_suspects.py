@@ -578,3 +578,37 @@ def test_several_usual_times_of_day_are_no_codes(often: dict[str, int], far: set
     frame = pd.DataFrame({"x": cells, "y": np.random.default_rng(1).normal(size=len(cells))})
     said = [line for line in infer_schema(from_frame(frame))[1] if "far from all other values" in line]
     assert {line.split(" (")[0] for line in said} == far
+
+
+@pytest.mark.parametrize(
+    ("values", "far"),
+    [
+        ([*range(5, 71), *[98] * 3, *[99] * 4], [98, 99]),  # hours a week
+        ([*range(5, 71), *[97] * 3, *[98] * 3, *[99] * 4], [97, 98, 99]),
+        ([*range(5, 60), *[98] * 2, *[99] * 2], [98, 99]),
+        ([*range(5, 71), *[98] * 2, *[99] * 2], []),  # few cells, not far enough
+        ([*range(5, 71), *[97] * 3, *[98] * 4], []),  # no nines
+        ([*range(5, 71), 98, *[99] * 4], []),  # 98 is one person
+        ([*range(5, 90), *[98] * 3, *[99] * 3], []),
+        ([*range(40, 90), *[998] * 3, *[999] * 3], [998, 999]),
+        ([*range(40), *[-99] * 3, *[-98] * 3], [-99, -98]),
+        ([*range(5, 71), *[98.5] * 3, *[99] * 4], []),
+    ],
+)
+def test_codes_side_by_side_are_found_together(values: list[float], far: list[float]) -> None:
+    assert [found.value for found in far_values(np.array(values, float))] == far
+
+
+@pytest.mark.parametrize(
+    ("levels", "named"),
+    [
+        ((1, 2, 3, 7, 8, 98, 99), "'98' (10 cells), '99' (10 cells) are levels of column 'x'"),
+        ((1, 20, 50, 90, 98, 99), "'99' (10 cells) is a level of column 'x'"),
+        (("a", "b", "98", "99"), "'99' (10 cells) is a level of column 'x'"),
+    ],
+)
+def test_levels_side_by_side_that_may_mean_missing(levels: tuple[object, ...], named: str) -> None:
+    frame = pd.DataFrame({"x": [str(level) for level in levels] * 10, "y": OTHER[:10] * len(levels)})
+    said = infer_schema(from_frame(frame), kinds={"x": "categorical"})[1]
+    (line,) = [line for line in said if "of column 'x'" in line and "missing" in line]
+    assert line.startswith(f"{named}: ")
