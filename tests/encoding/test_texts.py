@@ -342,3 +342,20 @@ def test_of_two_ways_that_with_whole_numbers_is_proposed_as_such(tmp_path: Path)
     assert "1.1 (`--column x=numeric:1234,5`) or as 1100 (`--column x=integer:1,234.5`)" in line
     [column, _] = infer_schema(of, kinds={"x": "integer:1,234.5"})[0].encoded
     assert column.kind == "integer"
+
+
+@pytest.mark.parametrize(
+    ("n", "share"),
+    [(100, "99% of its cells are dates"), (400, "399 of its 400 cells are dates"), (2000, "1,999 of its")],
+)
+def test_nearly_all_dates_are_not_called_all(n: int, share: str) -> None:
+    cells = [f"{i % 28 + 1:02}.{i % 12 + 1:02}.{2021 + i % 3}" for i in range(n - 1)]
+    frame = pd.DataFrame({"x": [*cells, "31.02.2022"], "y": np.arange(n) % 7})
+    (line,) = [line for line in infer_schema(from_frame(frame))[1] if "31.02.2022" in line]
+    assert line.startswith(f"column 'x' is carried: {share}") and "100%" not in line
+
+
+def test_nearly_all_numbers_are_not_called_all() -> None:
+    frame = pd.DataFrame({"x": [*map(str, range(999)), "?"], "y": np.arange(1000) % 7})
+    (line,) = [line for line in infer_schema(from_frame(frame))[1] if "'?'" in line]
+    assert "999 of its 1,000 cells are numbers, but also '?' in row 1000" in line

@@ -122,6 +122,12 @@ def cut_names(text: str) -> str:
     return "`".join(part if i % 2 else QUOTED.sub(cut, part) for i, part in enumerate(parts))
 
 
+def share_of(count: int, cells: int) -> str:
+    """`98% of its cells`, of most cells of a column, not all; where that rounds to all `1,499 of its 1,500 cells`."""
+    share = f"{count / cells:.0%}"
+    return f"{share} of its cells" if share != "100%" else f"{count:,} of its {cells:,} cells"
+
+
 def others(count: int) -> str:
     """` and 2 more cells` of `count` cells, of which one was named."""
     return f" and {count - 1} more cell{'s' if count > 2 else ''}" if count > 1 else ""

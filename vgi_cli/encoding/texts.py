@@ -33,6 +33,7 @@ from vgi_cli.columns.wording import (
     limit_hint,
     number_hint,
     plain_number,
+    share_of,
     shortened,
     tokens_hint,
     typed,
@@ -121,9 +122,9 @@ def _text(cells: Cells, alone: bool) -> str | None:
     wrong, nothing = observed & ~numbers.number, _unknown(cells)
     meant = observed & ~nothing if alone else observed
     if meant.any() and numbers.number[meant].mean() >= TEXT_SHARE:
-        share = numbers.number[observed].mean()
+        share = share_of(int(numbers.number[observed].sum()), int(observed.sum()))
         also = f"but also {example(cells, wrong)}: {number_hint(cells, wrong)}"
-        return f"{carried}: {share:.0%} of its cells are numbers, {also}"
+        return f"{carried}: {share} are numbers, {also}"
     if (line := _nearly(cells, carried, nothing)) is not None:
         return line
     if (line := _in_the_way(cells, carried, alone)) is not None:
