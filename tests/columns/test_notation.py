@@ -177,7 +177,7 @@ def test_what_can_be_read_in_two_ways_is_asked() -> None:
     )
     assert (
         "column 'x' is carried as text, not modelled: '1,100' in row 1 (line 2) can be read in two ways, as 1.1 "
-        "(`--column x=numeric:1234,5`) or as 1100 (`--column x=numeric:1,234.5`)"
+        "(`--column x=numeric:1234,5`) or as 1100 (`--column x=integer:1,234.5`)"
     ) in notes
     for said, first in (("numeric:1234,5", 1.1), ("numeric:1,234.5", 1100.0), ("integer:1,234.5", 1100.0)):
         table = from_text("x;y\n" + "".join(f"{cell};{i % 7}\n" for i, cell in enumerate(cells)), delimiter=";")

@@ -552,3 +552,63 @@ def test_names_of_codes_have_one_line(tmp_path: Path, name: str) -> None:
         f"column '{name}' has the name of a code, and is modelled as a quantity: `--column {name}=carry` or "
         f"`--exclude {name}` if it is one"
     ]
+
+
+def _kick_offs(**often: int) -> npt.NDArray[np.str_]:
+    """Times of day: 150 of each of two evening hours, and others so often (`at1230=24`)."""
+    counts = {"1945": 150, "2000": 150} | {name[2:]: count for name, count in often.items()}
+    cells = [f"{time[:2]}:{time[2:]}" for time, count in counts.items() for _ in range(count)]
+    return np.random.default_rng(0).permutation(cells)
+
+
+@pytest.mark.parametrize(
+    ("often", "far"),
+    [
+        ({"at1230": 24, "at1500": 45, "at1730": 40}, set()),  # matches on Saturdays
+        ({"at0000": 24, "at1500": 45, "at1730": 40}, {"00:00"}),
+        ({"at2359": 24, "at1500": 45, "at1730": 40}, {"23:59"}),
+        ({"at0000": 24}, {"00:00"}),
+        ({"at0000": 24, "at0001": 2}, {"00:00", "00:01"}),
+        ({"at1200": 24}, {"12:00"}),
+        ({"at0330": 2, "at0445": 2}, {"03:30", "04:45"}),  # few cells: no usual times
+    ],
+)
+def test_several_usual_times_of_day_are_no_codes(often: dict[str, int], far: set[str]) -> None:
+    cells = _kick_offs(**often)
+    frame = pd.DataFrame({"x": cells, "y": np.random.default_rng(1).normal(size=len(cells))})
+    said = [line for line in infer_schema(from_frame(frame))[1] if "far from all other values" in line]
+    assert {line.split(" (")[0] for line in said} == far
+
+
+@pytest.mark.parametrize(
+    ("values", "far"),
+    [
+        ([*range(5, 71), *[98] * 3, *[99] * 4], [98, 99]),  # hours a week
+        ([*range(5, 71), *[97] * 3, *[98] * 3, *[99] * 4], [97, 98, 99]),
+        ([*range(5, 60), *[98] * 2, *[99] * 2], [98, 99]),
+        ([*range(5, 71), *[98] * 2, *[99] * 2], []),  # few cells, not far enough
+        ([*range(5, 71), *[97] * 3, *[98] * 4], []),  # no nines
+        ([*range(5, 71), 98, *[99] * 4], []),  # 98 is one person
+        ([*range(5, 90), *[98] * 3, *[99] * 3], []),
+        ([*range(40, 90), *[998] * 3, *[999] * 3], [998, 999]),
+        ([*range(40), *[-99] * 3, *[-98] * 3], [-99, -98]),
+        ([*range(5, 71), *[98.5] * 3, *[99] * 4], []),
+    ],
+)
+def test_codes_side_by_side_are_found_together(values: list[float], far: list[float]) -> None:
+    assert [found.value for found in far_values(np.array(values, float))] == far
+
+
+@pytest.mark.parametrize(
+    ("levels", "named"),
+    [
+        ((1, 2, 3, 7, 8, 98, 99), "'98' (10 cells), '99' (10 cells) are levels of column 'x'"),
+        ((1, 20, 50, 90, 98, 99), "'99' (10 cells) is a level of column 'x'"),
+        (("a", "b", "98", "99"), "'99' (10 cells) is a level of column 'x'"),
+    ],
+)
+def test_levels_side_by_side_that_may_mean_missing(levels: tuple[object, ...], named: str) -> None:
+    frame = pd.DataFrame({"x": [str(level) for level in levels] * 10, "y": OTHER[:10] * len(levels)})
+    said = infer_schema(from_frame(frame), kinds={"x": "categorical"})[1]
+    (line,) = [line for line in said if "of column 'x'" in line and "missing" in line]
+    assert line.startswith(f"{named}: ")

@@ -45,9 +45,9 @@ def test_thousands_points_that_are_read_as_decimals_are_an_alarm(tmp_path: Path)
         assert line == (
             f"column 'x': every {word} is followed by three digits, as if it set thousands apart, and read as a "
             f"decimal {word}: '{first.replace('.', mark)}' in row {row} (line {row + 1}); "
-            f"`--column x=numeric:{written}` if it does, `--column x=numeric` if not"
+            f"`--column x=integer:{written}` if it does, `--column x=numeric` if not"
         )
-        assert notes(of, kinds={"x": f"numeric:{written}"}) == [
+        assert notes(of, kinds={"x": f"integer:{written}"}) == [
             f"column 'x' is read as numbers: '{SALES[-1].replace('.', mark)}' is {SALES[-1].replace('.', '')}"
         ]
         assert notes(of, kinds={"x": "numeric"}) == []
@@ -222,7 +222,7 @@ def test_other_texts_are_not_two_numbers(tmp_path: Path, cell: str) -> None:
 def test_the_flag_that_reads_numbers_which_may_be_codes_is_said(tmp_path: Path, mark: str) -> None:
     of = table(tmp_path, x=[f"{12 + i}{mark}{800 + 3 * i}" for i in range(N)])
     [line] = notes(of)
-    flag = kind_flag("x", f"numeric:1{mark}234.5")
+    flag = kind_flag("x", f"integer:1{mark}234.5")
     assert line == (
         f"column 'x' is carried as text, not modelled: '12{mark}800' in row 1 (line 2) may be a number or a code: "
         f"`{flag}` if it is 12800"
@@ -259,7 +259,7 @@ def test_written_numbers_of_a_few_values_are_said_to_be_few(tmp_path: Path) -> N
     [line] = notes(of)
     assert line == (
         "column 'x' is taken for categories: its numbers have only 3 values, with wide gaps between them, as codes do: "
-        "'7%' in row 1 (line 2) (`--column x=numeric` if they are quantities)"
+        "'7%' in row 1 (line 2) (`--column x=integer` if they are quantities)"
     )
     assert notes(of, kinds={"x": "numeric"}) == ["column 'x' is read as numbers: '19%' is 19"]
     [line] = notes(table(tmp_path, x=["7%", "19%"] * (N // 2)))
@@ -281,3 +281,81 @@ def test_texts_that_are_all_different_may_name_the_rows(tmp_path: Path) -> None:
         lines = notes(table(tmp_path, x=cells))  # two rows of each order, a row without one
         [line] = [line for line in lines if "is carried" in line]
         assert "--id" not in line and "`--column x=categorical` models it" in line
+
+
+@pytest.mark.parametrize(
+    ("cell", "odd", "said"),
+    [
+        (
+            "€{}",
+            {4: "€-", 20: "€-", 9: "free"},
+            "its other cells are numbers, written as €1234.5, but '€-' (2 cells) and 'free' (1 cell) are none: "
+            "`--na-values x=free --na-values 'x=€-'` if they mean missing",
+        ),
+        (
+            "{},50",
+            {3: "<0,10", 11: "<0,10", 30: "lost"},
+            "its other cells are numbers, written as 1234,5, but '<0,10' (2 cells) and 'lost' (1 cell) are none: a "
+            "detection limit is no missing cell: write the limit itself (0,10) or a value below it (0,099) instead; "
+            "values that pile up are modelled as such; 'lost': `--na-values x=lost` if that means missing",
+        ),
+        (
+            "2,1{:02}",
+            {0: "sold out"},
+            "its other cells are numbers, written as 1234,5 or 1,234.5, but 'sold out' (1 cell) is none: "
+            "`--na-values 'x=sold out'` if that means missing; '2,101' in row 2 (line 3) can be read in two ways, as "
+            "2.101 (`--column x=numeric:1234,5`) or as 2101 (`--column x=integer:1,234.5`)",
+        ),
+        (
+            "${}",
+            {i: "abcdefg"[i] for i in range(7)},
+            "its other cells are numbers, written as $1234.5, but 'a' (1 cell), 'b' (1 cell), 'c' (1 cell), 'd' "
+            "(1 cell), 'e' (1 cell) and 2 more texts are none: `--na-values x=a --na-values x=b --na-values x=c "
+            "--na-values x=d --na-values x=e --na-values x=f --na-values x=g` if they mean missing",
+        ),
+    ],
+)
+def test_the_cells_that_are_no_numbers_are_named_not_the_first(
+    tmp_path: Path, cell: str, odd: dict[int, str], said: str
+) -> None:
+    """Beside numbers that are read where nothing else is in the way."""
+    of = table(tmp_path, x=[odd.get(i, cell.format(i)) for i in range(N)])
+    assert notes(of) == [f"column 'x' is carried as text, not modelled: {said}"]
+
+
+def test_what_the_line_on_cells_in_the_way_proposes_reads_the_column(tmp_path: Path) -> None:
+    table(tmp_path, x=["€-" if i % 9 == 4 else f"€{i}" for i in range(N)])
+    again = read_table([str(tmp_path / "table.csv")], delimiter=";", decimal=".", na_values=["x=€-"])
+    assert notes(again) == ["column 'x' is read as numbers: '€39' is 39"]
+
+
+def test_names_among_a_few_numbers_are_no_cells_in_the_way(tmp_path: Path) -> None:
+    """Half of the cells with a unit, half of them words: too few to call the column one of numbers."""
+    [line] = notes(table(tmp_path, x=[f"{i} kg" if i % 2 else f"bag {i} of flour" for i in range(N)]))
+    assert line.startswith("column 'x' is carried: text of 40 levels")
+
+
+def test_of_two_ways_that_with_whole_numbers_is_proposed_as_such(tmp_path: Path) -> None:
+    """People are not halved: no cell has decimals where commas set thousands apart."""
+    of = table(tmp_path, x=[f"{i % 9 + 1},{100 + 17 * i}" for i in range(N)])
+    [line] = notes(of)
+    assert "1.1 (`--column x=numeric:1234,5`) or as 1100 (`--column x=integer:1,234.5`)" in line
+    [column, _] = infer_schema(of, kinds={"x": "integer:1,234.5"})[0].encoded
+    assert column.kind == "integer"
+
+
+@pytest.mark.parametrize(
+    ("n", "share"),
+    [(100, "99% of its cells are dates"), (400, "399 of its 400 cells are dates"), (2000, "1,999 of its")],
+)
+def test_nearly_all_dates_are_not_called_all(n: int, share: str) -> None:
+    cells = [f"{i % 28 + 1:02}.{i % 12 + 1:02}.{2021 + i % 3}" for i in range(n - 1)]
+    frame = pd.DataFrame({"x": [*cells, "31.02.2022"], "y": np.arange(n) % 7})
+    (line,) = [line for line in infer_schema(from_frame(frame))[1] if "31.02.2022" in line]
+    assert line.startswith(f"column 'x' is carried: {share}") and "100%" not in line
+
+
+def test_nearly_all_numbers_are_not_called_all() -> None:
+    frame = pd.DataFrame({"x": [*map(str, range(999)), "?"], "y": np.arange(1000) % 7})
+    (line,) = [line for line in infer_schema(from_frame(frame))[1] if "'?'" in line]
+    assert "999 of its 1,000 cells are numbers, but also '?' in row 1000" in line

@@ -132,6 +132,23 @@ def test_holes_beyond_what_was_observed_beside_the_column() -> None:
     assert extrapolated(np.where(few, np.nan, codes), few, ["x", "y", "z"], np.array([True] * 3))[1] is None
 
 
+def test_holes_of_questions_that_were_not_asked_lie_beyond_nothing() -> None:
+    """They count neither as holes nor as rows in which the column is observed."""
+    n = 300
+    x = np.arange(n, dtype=float)
+    missing = np.zeros((n, 2), bool)
+    missing[200:, 1] = True  # not asked
+    unasked = missing.copy()
+    missing[:200:5, 1] = True
+    codes = np.where(missing, np.nan, np.stack([x, x % 7], 1))
+    names, numeric = ["x", "y"], np.array([True, True])
+    counted = extrapolated(codes, missing, names, numeric)[1]
+    assert counted is not None and counted.share > 0.7 and counted.by == "x"
+    left = extrapolated(codes, missing, names, numeric, unasked)[1]
+    asked = extrapolated(codes[:200], missing[:200], names, numeric)[1]
+    assert left == asked and left is not None and left.share < 0.05
+
+
 def test_what_a_curve_still_gains() -> None:
     noise = np.random.default_rng(4).normal(size=30) * 0.5
     assert rise(np.linspace(0, 30, 30)) == pytest.approx(10 * 30 / 29)

@@ -150,3 +150,31 @@ def test_stuck_chains_are_called_bad(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("vgi_cli.samplers.together.stand_in", lambda *rest: None)
     found = verdicts(write(copies, 1), model="flow", epochs=30, set={"bootstrap": "none"})
     assert "stuck or disagree" in accused(found).get("chains", ""), found
+
+
+@pytest.mark.parametrize("by", ["level", "number"])
+def test_questions_that_are_not_asked_are_no_extrapolation(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Petrol cars have no opacity, and fees of their own; nobody below 18 has an income."""
+    monkeypatch.chdir(tmp_path)
+    draw = np.random.default_rng(3)
+    n = 300
+    asked = draw.random(n) < 0.5
+    if by == "level":
+        first, fee = np.where(asked, "diesel", "petrol"), np.where(asked, 60.0, 50.0) + draw.normal(size=n).round(2)
+        flags = "--leave-blank value:first=petrol"
+    else:
+        first, fee = np.where(asked, draw.integers(18, 80, n), draw.integers(1, 18, n)), draw.normal(size=n).round(2)
+        flags = "--leave-blank 'value:first<18'"
+    value = np.where(asked & (draw.random(n) > 0.15), draw.gamma(3, size=n).round(2).astype(str), "")
+    first = np.where(draw.random(n) < 0.15, "", first.astype(str))  # of these rows nothing says whether they were
+    rows = [f"{a},{b},{c}" for a, b, c in zip(first, value, fee.round(2), strict=True)]
+    Path("asked.csv").write_text("\n".join(["first,value,fee", *rows]) + "\n")
+    said = [one["text"] for one in verdicts("asked.csv", model="mixture", epochs=60) if one["about"] == "fills"]
+    (line,) = [text for text in said if "may not have been asked" in text]
+    assert f"(vgi impute {flags} leaves them blank)" in line
+    assert line.startswith(
+        f"{(~asked & (first != '')).sum()} holes lie in rows that may not have been asked for 'value': "
+    )
+    assert not any("extrapolates" in text for text in said)

@@ -26,6 +26,7 @@ from vgi_cli.reports.values import (
     Likelihood,
     Missingness,
     Mixing,
+    NotAsked,
     Numbers,
     OddRow,
     Pooled,
@@ -237,6 +238,29 @@ def test_thresholds(numbers: Numbers, about: str, level: Level) -> None:
 )
 def test_pairs_of_columns(pair: Together, level: Level) -> None:
     assert levels(replace(GOOD, pairs=[pair]), "pairs") == {level}
+
+
+def test_what_is_said_of_pairs_that_agree_is_what_was_measured() -> None:
+    """Correlations, and of so many pairs: rules that fills break do not show in them."""
+    pair = Together(("a", "b"), 200, 100, 0.9, 0.85)
+    for pairs, count in (([pair], "1 pair of"), ([pair, replace(pair, names=("a", "c"))], "2 pairs of")):
+        (said,) = [one for one in judge(replace(GOOD, pairs=pairs)) if one.about == "pairs"]
+        assert said.level == "good" and said.text == (
+            f"Rank correlations (of {count} columns of numbers, those drawn here) are much the same in rows with fills "
+            "as in observed rows. Whether fills keep to rules between columns is not measured here."
+        )
+
+
+@pytest.mark.parametrize(("holes", "words"), [(1, "1 hole lies in rows"), (1583, "1,583 holes lie in rows")])
+def test_holes_of_questions_that_were_not_asked(holes: int, words: str) -> None:
+    flags = "--leave-blank opacity:fuel=petrol"
+    numbers = replace(GOOD, not_asked=NotAsked(["opacity"], holes, flags))
+    (said,) = [one for one in judge(numbers) if one.about == "fills" and one.level == "look"]
+    assert said.text == (
+        f"{words} that may not have been asked for 'opacity': by an observed cell of the row, no such row of the fit "
+        "has an answer there. If the question does not apply, fills there mean nothing (vgi impute --leave-blank "
+        "opacity:fuel=petrol leaves them blank)."
+    )
 
 
 def test_columns_of_most_concern_come_first() -> None:

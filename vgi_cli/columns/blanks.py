@@ -23,7 +23,7 @@ from vgi_cli.columns.naming import level_of, place_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Threshold, Unanswered
+from vgi_cli.columns.skips import Threshold, Unanswered, alike_skips
 from vgi_cli.columns.wording import typed
 from vgi_cli.errors import UsageError
 
@@ -88,6 +88,14 @@ def level_conditions(column: Levelled, places: Sequence[int]) -> list[str]:
 def limit_condition(column: ModelledColumn, rule: Threshold) -> str:
     """What says of a row that its number is beyond the limit of a column: `age<18`."""
     return f"{rule.name}{'<' if rule.side == 'below' else '>'}{column.spell(np.array([rule.limit]), None)[0]}"
+
+
+def unanswered_in(schema: Schema) -> list[Unanswered | Threshold]:
+    """What a fit found of questions that were not asked: levels and numbers beside which there is no answer."""
+    known = schema.unanswered or [  # of runs of earlier versions
+        Unanswered(same[0].name, tuple(one.level for one in same), same[0].others) for same in alike_skips(schema.skips)
+    ]
+    return [*known, *schema.thresholds]
 
 
 def flags_of(rule: Unanswered | Threshold, schema: Schema) -> str:

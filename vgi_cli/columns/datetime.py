@@ -69,6 +69,7 @@ from vgi_cli.columns.wording import (
     kind_flag,
     missing_hint,
     others,
+    share_of,
     typed,
     unless_missing,
 )
@@ -564,7 +565,7 @@ def doubt(cells: Cells) -> str | None:
             return f"{line}; {_flags(cells, [('date', best)])} reads each by the first of them that it has"
     what = _what(best)
     wrong = ~cells.missing & ~read(cells, what, best).matched
-    share = f"{1 - wrong.sum() / (~cells.missing).sum():.0%} of its cells are {what}s ('{best}')"
+    share = f"{share_of(int((~cells.missing & ~wrong).sum()), int((~cells.missing).sum()))} are {what}s ('{best}')"
     also = f"{first_cell(cells, wrong)}{others(int(wrong.sum()))}"
     return f"{carried}: {share}, but also {also}: {missing_hint(cells, wrong)}"
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vgi_cli.columns.base import Cells
-from vgi_cli.columns.notation import BLANKS
+from vgi_cli.columns.notation import BLANKS, SIGNS
 from vgi_cli.columns.numerals import NUMBER, Bools
 
 LONGEST = 80
@@ -122,6 +122,12 @@ def cut_names(text: str) -> str:
     return "`".join(part if i % 2 else QUOTED.sub(cut, part) for i, part in enumerate(parts))
 
 
+def share_of(count: int, cells: int) -> str:
+    """`98% of its cells`, of most cells of a column, not all; where that rounds to all `1,499 of its 1,500 cells`."""
+    share = f"{count / cells:.0%}"
+    return f"{share} of its cells" if share != "100%" else f"{count:,} of its {cells:,} cells"
+
+
 def others(count: int) -> str:
     """` and 2 more cells` of `count` cells, of which one was named."""
     return f" and {count - 1} more cell{'s' if count > 2 else ''}" if count > 1 else ""
@@ -219,7 +225,7 @@ def token_flags(name: str, tokens: Iterable[str]) -> str:
     anything else, else in one column."""
 
     def flag(token: str) -> str:
-        everywhere = token.casefold() in EVERYWHERE or not any(map(str.isalnum, token))
+        everywhere = token.casefold() in EVERYWHERE or not any(c.isalnum() or c in SIGNS for c in token)
         return typed("--na-values", token) if everywhere else token_flag(name, token)
 
     return " ".join(flag(shortened(token)) for token in tokens)

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vgi_cli.columns.blanks import flags_of, not_asked
+from vgi_cli.columns.blanks import flags_of, not_asked, unanswered_in
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Threshold, Unanswered, alike_skips
 from vgi_cli.reporting import Reporter
 
 
@@ -20,11 +19,7 @@ class UnaskedCells:
     def __init__(self, schema: Schema) -> None:
         self._schema, self._cells, self._flags = schema, 0, dict[str, None]()
         self._behind = False
-        known = schema.unanswered or [  # of runs of earlier versions
-            Unanswered(same[0].name, tuple(one.level for one in same), same[0].others)
-            for same in alike_skips(schema.skips)
-        ]
-        self._rules: list[Unanswered | Threshold] = [*known, *schema.thresholds]
+        self._rules = unanswered_in(schema)
         self._gates = [(self._places(rule.others), self._places([rule.name])[0]) for rule in self._rules]
 
     def __bool__(self) -> bool:

@@ -30,6 +30,8 @@ from vgi_cli.encoding.texts import UNKNOWN, as_levels
 from vgi_cli.table.base import Table
 
 NINES = re.compile(r"-?9{2,}")
+NINES_AWAY = 0.5
+"""How far from the other values 99, -999 and the like have to be, in units of the range of these."""
 NEGATIVE = re.compile(r"-(?:[1-9]|77+|88+|99+|9[678])")
 """Codes of surveys for cells without an answer: -1, -9, -77, -88, -99, -97."""
 SCALES = (
@@ -86,12 +88,26 @@ def _like_missing(levels: Sequence[str]) -> list[str]:
     """Those of the levels of a column that may stand for missing cells."""
     negative = [level for level in levels if level.startswith("-")]
     others = [level for level in levels if level not in negative]
+    beside = _beside_nines(levels)
     coded = len(others) > 1 and all(map(COMMA.fullmatch, others)) and all(map(NEGATIVE.fullmatch, negative))
     return [
         level
         for level in levels
-        if level.casefold() in UNKNOWN or NINES.fullmatch(level) or (coded and level in negative)
+        if level.casefold() in UNKNOWN or NINES.fullmatch(level) or level in beside or (coded and level in negative)
     ]
+
+
+def _beside_nines(levels: Sequence[str]) -> list[str]:
+    """Of levels that are numbers the one next to one of nines (98 beside 99), where both are far from the others."""
+    numbers = {level: number for level in levels if (number := number_of(level)) is not None}
+    found = []
+    for level, nines in numbers.items():
+        next_to = [other for other, number in numbers.items() if number == nines - np.sign(nines)]
+        if NINES.fullmatch(level) and next_to:
+            rest = [number for other, number in numbers.items() if other not in (level, *next_to)]
+            gap = min((abs(numbers[next_to[0]] - number) for number in rest), default=0.0)
+            found += next_to if len(rest) > 1 and gap > NINES_AWAY * (max(rest) - min(rest)) else []
+    return found
 
 
 def numbers_as_codes(table: Table, columns: Sequence[Column]) -> list[str]:

@@ -43,7 +43,15 @@ from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.series import series
 from vgi_cli.encoding.skips import Skipped, alike, skipped, thresholds_among
-from vgi_cli.encoding.spellings import NEGATIVE, NINES, missing_levels, numbers_as_codes, scales_of_words, spelled_alike
+from vgi_cli.encoding.spellings import (
+    NEGATIVE,
+    NINES,
+    NINES_AWAY,
+    missing_levels,
+    numbers_as_codes,
+    scales_of_words,
+    spelled_alike,
+)
 from vgi_cli.encoding.texts import text_doubts, thousands
 from vgi_cli.encoding.totals import totals
 from vgi_cli.table.base import Table
@@ -52,12 +60,19 @@ FEWEST = 10
 """Fewest other values beside which one can be far away, and fewest from which a column is learnt."""
 FEWEST_ROWS = 20
 """Fewest rows that a column can be said to number."""
-NINES_AWAY, CODE_AWAY, ONE_AWAY = 0.5, 3.0, 100.0
-"""How far from the other values, in units of their range, is far: for 99, -999 and the like that occur more than once;
-for other values that do; for a value that occurs once."""
+CODE_AWAY, ONE_AWAY = 3.0, 100.0
+"""How far from the other values, in units of their range, is far: for values that occur more than once, others than 99,
+-999 and the like (NINES_AWAY); for a value that occurs once."""
+PAIR_AWAY = 0.3
+"""The same for 98 and 99, and the like, side by side, each in FEWEST_CODED cells."""
 FEWEST_CODED, SO_OFTEN, SO_LARGE = 3, 3.0, 4.0
 """A negative value may be such a code where so many cells hold it, and it is far away as 99 is, or so many times the
 cells of a usual value hold it and the largest value is so many times its size."""
+MANY = 0.02
+"""Of the times of a column, the share of cells from which on one is a usual time, where another one is as far away: not
+the end of a day."""
+ENDS_OF_DAY = (0, 86_340, 86_399)
+"""Seconds: 00:00, 23:59 and 23:59:59, which stand for a time that nobody wrote down."""
 FAR, BELOW = "far from all other values", "negative, unlike all other values"
 KEY = re.compile(r"(?:(?:^|[\W_])(?i:id|key|code|nr|no|number)|[a-z](?:ID|Id|Key|Code|Nr|No|Number))$")
 """What the name of a key ends with: `id`, `patient_id`, `PatientID`, but not `humid`."""
@@ -328,7 +343,7 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
     for column in (c for c in schema.encoded if isinstance(c, Number | Moment) and c.name not in told):
         values = column.codes(table.column(column.name))
         finite = values[np.isfinite(values)]
-        far_off = dict.fromkeys(far_values(finite), FAR)
+        far_off = dict.fromkeys(_unusual(column, far_values(finite), len(finite)), FAR)
         if isinstance(column, Number):
             far_off = {**dict.fromkeys(negative_codes(finite), BELOW), **far_off}
         for far, what in far_off.items():
@@ -354,6 +369,18 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
         for (text, what), (names, count) in codes.items()
     ]
     return lines + capped(slips)
+
+
+def _unusual(column: Number | Moment, found: list[_Far], cells: int) -> list[_Far]:
+    """What is far from the other values of a column of so many cells without the usual times of a day among them
+    (matches at noon and at three, where most are in the evening): several that each hold many cells."""
+    if not isinstance(column, Moment) or column.clock.what != "time":
+        return found
+    often = max(FEWEST_CODED, MANY * cells)
+    seconds = column.clock.ticks_in(np.array([one.value for one in found]), "s") % 86_400
+    ends = np.isin(seconds, ENDS_OF_DAY).tolist()
+    usual = [one for one, end in zip(found, ends, strict=True) if one.cells >= often and not end]
+    return [one for one in found if one not in usual] if len(usual) > 1 else found
 
 
 def _also_below(
@@ -393,7 +420,8 @@ def far_values(values: Floats) -> list[_Far]:
     u = distinct / 2  # halves: the range of float64 numbers may be infinite
     if len(u) > 2 * MOST_CODES and not _gap(u):
         return []
-    away = np.array([_away(v, n) for v, n in zip(_ends(distinct), _ends(cells), strict=True)])
+    beside = _beside_nines(_ends(distinct), _ends(cells))
+    away = np.array([beside.get(v, _away(v, n)) for v, n in zip(_ends(distinct), _ends(cells), strict=True)])
     best: tuple[int, int] = (0, 0)
     for low, high in itertools.product(range(MOST_CODES + 1), repeat=2):
         rest = slice(low, len(u) - high)
@@ -412,7 +440,7 @@ def _gap(u: Floats) -> bool:
     """Whether a distance of neighbours among the few least and greatest of sorted values is large beside the range of
     all others: without one, hardly worth a look at each, no value is far away."""
     least, greatest = np.diff(u[: MOST_CODES + 1]), np.diff(u[-MOST_CODES - 1 :])
-    return bool(max(least.max(), greatest.max()) > NINES_AWAY * (u[-MOST_CODES - 1] - u[MOST_CODES]))
+    return bool(max(least.max(), greatest.max()) > PAIR_AWAY * (u[-MOST_CODES - 1] - u[MOST_CODES]))
 
 
 def _set_apart(u: Floats, low: int, high: int, needed: Floats) -> bool:
@@ -498,6 +526,22 @@ def _ends(items: npt.NDArray[Any]) -> list[Any]:
     if len(items) <= 2 * MOST_CODES:
         return [*items.tolist()]
     return [*items[:MOST_CODES].tolist(), *items[-MOST_CODES:].tolist()]
+
+
+def _beside_nines(values: Sequence[float], cells: Sequence[int]) -> dict[float, float]:
+    """How far away 98 and 99 (97 too; 998 and 999; -98 and -99) have to be among the least and greatest values of a
+    column, each in so many cells, where they repeat side by side, as codes of don't know and refused do."""
+    counts = dict(zip(values, cells, strict=True))
+    found: dict[float, float] = {}
+    for nines in values:
+        run = [nines] if NINES.fullmatch(plain(nines)) else []
+        while run and counts.get(run[-1], 0) > 1 and len(run) < MOST_CODES:
+            run.append(run[-1] - np.sign(nines))
+        run = [float(value) for value in run if counts.get(value, 0) > 1]
+        if len(run) > 1:
+            away = PAIR_AWAY if min(counts[value] for value in run) >= FEWEST_CODED else NINES_AWAY
+            found |= dict.fromkeys(run, away)
+    return found
 
 
 def _away(value: float, cells: int) -> float:

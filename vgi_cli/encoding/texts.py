@@ -14,12 +14,13 @@ import numpy as np
 from vgi_cli.columns.base import Carried, Cells, Column
 from vgi_cli.columns.datetime import doubt
 from vgi_cli.columns.levelled import MOST, MOST_NAMED, PER_NAMED, Levelled, few, sentences
-from vgi_cli.columns.notation import BLANKS, MONEY, SHAPE, pairs, quantities
+from vgi_cli.columns.notation import BLANKS, MONEY, SHAPE, Notation, may_be_numbers, pairs, quantities
 from vgi_cli.columns.number import Number, notations_in
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.wording import (
     COMMA,
     LIMIT,
+    MOST_TOKENS,
     SHOWN,
     Alarm,
     different,
@@ -29,8 +30,10 @@ from vgi_cli.columns.wording import (
     is_plain,
     is_written,
     kind_flag,
+    limit_hint,
     number_hint,
     plain_number,
+    share_of,
     shortened,
     tokens_hint,
     typed,
@@ -119,13 +122,16 @@ def _text(cells: Cells, alone: bool) -> str | None:
     wrong, nothing = observed & ~numbers.number, _unknown(cells)
     meant = observed & ~nothing if alone else observed
     if meant.any() and numbers.number[meant].mean() >= TEXT_SHARE:
-        share = numbers.number[observed].mean()
+        share = share_of(int(numbers.number[observed].sum()), int(observed.sum()))
         also = f"but also {example(cells, wrong)}: {number_hint(cells, wrong)}"
-        return f"{carried}: {share:.0%} of its cells are numbers, {also}"
+        return f"{carried}: {share} are numbers, {also}"
     if (line := _nearly(cells, carried, nothing)) is not None:
         return line
+    if (line := _in_the_way(cells, carried, alone)) is not None:
+        return line
     if not alone and len(notations_in(cells, observed)) == 1:
-        return f"{carried}: {as_levels(cells, len(different(cells, observed)), 'numeric')}"
+        kind = _kind_of(notations_in(cells, observed)[0], different(cells, observed))
+        return f"{carried}: {as_levels(cells, len(different(cells, observed)), kind)}"
     if looks_written(cells, units=alone):
         if (what := _mixed(cells, wrong & ~nothing)) is not None:
             return f"{carried}: {what}"
@@ -191,18 +197,81 @@ def _nearly(cells: Cells, carried: str, nothing: Bools) -> str | None:
     observed = ~cells.missing
     found = notations_in(cells, observed & ~nothing)
     if len(found) > 1:
-        first = str(cells.texts(np.flatnonzero(observed & ~nothing)[:1])[0])
-        ways = [
-            f"{plain(float(one.plain(first) or 0))} (`{kind_flag(cells.name, f'numeric:{one.example}')}`)"
-            for one in found
-        ]
-        where = first_cell(cells, observed & ~nothing)
-        return f"{carried}: {where} can be read in two ways, as {' or as '.join(ways)}"
+        return f"{carried}: {_ways(cells, observed & ~nothing, found)}"
     if not found or not (observed & nothing).any():
         return None
     tokens = different(cells, observed & nothing)
     numbers = f"its cells are numbers, written as {found[0].example}"
     return f"{carried}: {numbers}, but also {example(cells, observed & nothing)}: {tokens_hint(cells, tokens)}"
+
+
+def _in_the_way(cells: Cells, carried: str, alone: bool) -> str | None:
+    """What to do about a column most of whose cells are numbers that are written with more than digits, and some no
+    numbers however they are read; `carried`: what the column was taken for, `alone`: whether it is carried."""
+    observed, (texts, places) = ~cells.missing, cells.distinct
+    odd = [i for i, text in enumerate(texts) if not may_be_numbers([text.strip()])]
+    wrong = observed & np.isin(places, odd)
+    read = observed & ~wrong
+    found = notations_in(cells, read) if wrong.any() else []
+    if not found:
+        return None
+    sure = alone and all(not one.suffix.strip() or one.suffix.strip() in {"%", "‰", *MONEY} for one in found)
+    if read.sum() < (TEXT_SHARE if sure else WRITTEN_SHARE) * (read | (wrong & ~_unknown(cells))).sum():
+        return None
+    written = " or ".join(one.example for one in found)
+    which = f"; {_ways(cells, read, found)}" if len(found) > 1 else ""
+    hint = _hint_beside(cells, wrong, found[0].decimal)
+    return f"{carried}: its other cells are numbers, written as {written}, but {_counted(cells, wrong)}: {hint}{which}"
+
+
+def _counted(cells: Cells, which: Bools) -> str:
+    """`'-' (12 cells) and 'x' (1 cell) are none`: the texts of some cells, the most frequent first."""
+    counts = _often(cells, which)
+    said = [f"'{shortened(text)}' ({count:,} cell{'s' * (count > 1)})" for text, count in counts.items()]
+    more = f" and {len(said) - SHOWN:,} more texts" if len(said) > SHOWN + 1 else ""
+    shown = said[:SHOWN] if more else said
+    listed = ", ".join(shown) if more or len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return f"{listed}{more} {'is' if len(said) == 1 else 'are'} none"
+
+
+def _often(cells: Cells, which: Bools) -> dict[str, int]:
+    """The different texts of some cells [N], and how many hold each, the most frequent first."""
+    texts, places = cells.distinct
+    counts: Counter[str] = Counter()
+    for place, count in zip(*np.unique(places[which & (places >= 0)], return_counts=True), strict=True):
+        counts[texts[place].strip()] += int(count)
+    return dict(counts.most_common())
+
+
+def _hint_beside(cells: Cells, which: Bools, decimal: str) -> str:
+    """What to do about cells that are no numbers, beside numbers with this mark before their decimals: to write what
+    stands for a limit, and to let the others mean missing."""
+    texts = list(_often(cells, which))
+    limits = [text for text in texts if LIMIT.fullmatch(text)]
+    tokens = [text for text in texts if text not in limits]
+    hints = [limit_hint(limits[0], decimal)] if limits else []
+    if tokens:
+        named = f"{' and '.join(map(repr, tokens[:MOST_TOKENS]))}: " if limits else ""
+        hints.append(named + tokens_hint(cells, tokens))
+    return "; ".join(hints)
+
+
+def _ways(cells: Cells, which: Bools, found: Sequence[Notation]) -> str:
+    """Some cells [N] that can be read in two ways: the first of them as each reads it, and its flag."""
+    first = str(cells.texts(np.flatnonzero(which)[:1])[0])
+    ways = [f"{plain(float(one.plain(first) or 0))} ({_as_written(cells, which, one)})" for one in found]
+    return f"{first_cell(cells, which)} can be read in two ways, as {' or as '.join(ways)}"
+
+
+def _as_written(cells: Cells, which: Bools, notation: Notation) -> str:
+    """The flag by which some cells [N] are read as numbers in a notation, whole ones where none has decimals."""
+    kind = _kind_of(notation, different(cells, which))
+    return f"`{kind_flag(cells.name, f'{kind}:{notation.example}')}`"
+
+
+def _kind_of(notation: Notation, texts: Sequence[str]) -> str:
+    """`integer` where no text has decimals in a notation, else `numeric`."""
+    return "numeric" if any("." in (notation.plain(text) or "") for text in texts) else "integer"
 
 
 def _code(cells: Cells, which: Bools) -> str:
@@ -212,7 +281,7 @@ def _code(cells: Cells, which: Bools) -> str:
     if len(found) != 1 or found[0].thousands not in ("'", "\u2019", *BLANKS):
         return ""
     first = found[0].plain(str(cells.texts(np.flatnonzero(which)[:1])[0]))
-    return f"`{kind_flag(cells.name, f'numeric:{found[0].example}')}` if it is {plain(float(first or 0))}"
+    return f"{_as_written(cells, which, found[0])} if it is {plain(float(first or 0))}"
 
 
 def _unknown(cells: Cells) -> Bools:
@@ -267,7 +336,7 @@ def _grouped(cells: Cells) -> str | None:
     if few or not grouped[pointed].all() or (np.abs(values[whole]) >= GROUP).any():
         return None
     mark = "point" if cells.decimal == "." else "comma"
-    grouped_flag = kind_flag(cells.name, "numeric:1.234,5" if mark == "point" else "numeric:1,234.5")
+    grouped_flag = kind_flag(cells.name, "integer:1.234,5" if mark == "point" else "integer:1,234.5")
     return (
         f"column '{cells.name}': every {mark} is followed by three digits, as if it set thousands apart, and read as a "
         f"decimal {mark}: {first_cell(cells, pointed)}; `{grouped_flag}` if it does, "

@@ -73,30 +73,33 @@ class Beyond(NamedTuple):
     by: str | None
 
 
-def extrapolated(codes: Floats, missing: Bools, names: Sequence[str], numeric: Bools) -> list[Beyond | None]:
+def extrapolated(
+    codes: Floats, missing: Bools, names: Sequence[str], numeric: Bools, unasked: Bools | None = None
+) -> list[Beyond | None]:
     """For each column: of the rows in which it has a hole, the share in which another column of numbers lies outside
     the range that it has in the rows where both are observed; the largest over these columns. None where the rows are
     too few to say so.
 
-    codes [n, columns], NaN at a hole; missing [n, columns]; numeric [columns]
+    codes [n, columns], NaN at a hole; missing [n, columns]; numeric [columns]; unasked [n, columns] holes that do not
+    count, since no answer was asked for
     """
     found: list[Beyond | None] = []
+    counted = missing if unasked is None else missing & ~unasked
     places = np.flatnonzero(numeric)
     others = codes[:, places]
     known = np.isfinite(others).astype(float)
-    observed = known.sum(0)
+    counts_of = (~missing).T.astype(float) @ known  # [columns, others] rows with both
     holes_of = (
-        missing.T.astype(float) @ known
+        counted.T.astype(float) @ known
     )  # [columns, others] rows with a hole in the one and a number in the other
     orders = [np.argsort(sign * others, 0, kind="stable") for sign in (1, -1)]  # NaN last
     for j in range(len(names)):
-        hole = missing[:, j]
-        if hole.sum() < FEWEST_BESIDE or (~hole).sum() < FEWEST_BESIDE or len(places) == 0:
+        hole, seen = counted[:, j], ~missing[:, j]
+        if hole.sum() < FEWEST_BESIDE or seen.sum() < FEWEST_BESIDE or len(places) == 0:
             found.append(None)
             continue
-        holes = holes_of[j]
-        counts = observed - holes
-        low, high = (_first(others, order, ~hole) for order in orders)
+        holes, counts = holes_of[j], counts_of[j]
+        low, high = (_first(others, order, seen) for order in orders)
         inside = others[hole]
         with np.errstate(invalid="ignore"):
             out = ((inside < low) | (inside > high)).sum(0)

@@ -155,7 +155,8 @@ class ColumnNumbers:
     outside            share of the fills outside the observed range; None for levels
     furthest           the largest distance of a fill from that range, in standard deviations
     extrapolated       share of its holes in rows where another column lies beyond all rows in which this one is
-                       observed; the largest such share
+                       observed; the largest such share. Holes of rows that may not have been asked by a skip of the run
+                       do not count
     extrapolated_by    that other column
     suspicion          why its kind may be wrong; None: nothing says so
     hidden             scores of cells that the fit has seen; `unseen`: of cells that were hidden from a fit
@@ -345,6 +346,21 @@ class Together:
 
 
 @dataclass(frozen=True)
+class NotAsked:
+    """Holes of questions that may not have been asked: by an observed cell of the row, no such row of the fit has an
+    answer there.
+
+    names  of the columns with such holes
+    holes  how many there are in the table
+    flags  of `vgi impute` that leave them blank
+    """
+
+    names: Sequence[str]
+    holes: int
+    flags: str
+
+
+@dataclass(frozen=True)
 class Numbers:
     """All numbers of the report on one run. Parts that are None were left out: `notes` say why.
 
@@ -352,6 +368,7 @@ class Numbers:
     holdout      of cells that were hidden from a first fit of the same kind (`vgi fit --holdout-cells`)
     tipping      of the columns that were asked for
     pairs        of the columns that are drawn against each other
+    not_asked    holes in rows that skips of the run say were not asked; None: no such hole
     time_limit   its seconds, and the stages that it ended early; None: there was none
     """
 
@@ -369,6 +386,7 @@ class Numbers:
     tipping: Sequence[Tipping] = ()
     time_limit: Mapping[str, Any] | None = None
     pairs: Sequence[Together] = ()
+    not_asked: NotAsked | None = None
 
 
 @dataclass(frozen=True)

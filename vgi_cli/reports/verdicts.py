@@ -214,7 +214,7 @@ def _kinds(numbers: Numbers) -> Iterable[Verdict]:
 
 
 def _pairs(numbers: Numbers) -> Iterable[Verdict]:
-    """Whether columns go together in filled rows as they do in observed ones."""
+    """Whether pairs of columns have the rank correlations of observed rows in filled ones; of rules nothing is said."""
     known = [pair for pair in numbers.pairs if min(pair.observed, pair.imputed) >= FEWEST_POINTS]
     apart = [pair for pair in known if _goes_otherwise(pair)]
     for pair in apart:
@@ -226,12 +226,17 @@ def _pairs(numbers: Numbers) -> Iterable[Verdict]:
         )
         yield Verdict("pairs", "look", text)
     if known and not apart:
-        yield Verdict("pairs", "good", "The columns go together in rows with fills as they do in observed rows.")
+        count = f"{len(known)} pair{'s' * (len(known) > 1)}"
+        text = (
+            f"Rank correlations (of {count} of columns of numbers, those drawn here) are much the same in rows with "
+            "fills as in observed rows. Whether fills keep to rules between columns is not measured here."
+        )
+        yield Verdict("pairs", "good", text)
     elif numbers.pairs and not known:
         yield Verdict(
             "pairs",
             "unknown",
-            f"Whether columns go together alike in rows with fills is not known: fewer than {FEWEST_POINTS} rows.",
+            f"Whether columns are correlated alike in rows with fills is not known: fewer than {FEWEST_POINTS} rows.",
         )
 
 
@@ -272,6 +277,13 @@ def _fills(numbers: Numbers) -> Iterable[Verdict]:
             f"The model extrapolates in {_named([c.name for c in beyond])}: {worst.extrapolated:.0%} of the holes of "
             f"'{worst.name}' are in rows whose '{worst.extrapolated_by}' lies beyond all rows in which it is observed.",
         )
+    if (unasked := numbers.not_asked) is not None:
+        text = (
+            f"{unasked.holes:,} hole{'s lie' if unasked.holes != 1 else ' lies'} in rows that may not have been asked "
+            f"for {_named(unasked.names)}: by an observed cell of the row, no such row of the fit has an answer there. "
+            f"If the question does not apply, fills there mean nothing (vgi impute {unasked.flags} leaves them blank)."
+        )
+        yield Verdict("fills", "look", text)
     if not far and not some and not beyond:
         yield Verdict("fills", "good", "Hardly more fills lie outside the observed ranges than chance puts there.")
 

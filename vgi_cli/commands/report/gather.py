@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.blanks import flags_of, unanswered_in
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
@@ -52,6 +53,7 @@ from vgi_cli.reports.values import (
     Imputing,
     Likelihood,
     Mixing,
+    NotAsked,
     Numbers,
     OddRow,
     Pair,
@@ -147,6 +149,24 @@ class Looked:
         own = [column.codes(self.table.column(column.name)) for column in self.columns]
         codes = np.stack(own, 1) if own else np.zeros((self.table.N, 0))
         return np.where(self.missing, np.nan, codes)
+
+    @cached_property
+    def unasked(self) -> tuple[Bools, NotAsked | None]:
+        """[N, columns] the holes of rows that may not have been asked by skips of the run; and those that were not by
+        an observed cell of the row, with the flags that leave them blank."""
+        schema = self.fitted.schema
+        found, unknown = np.zeros((2, *self.missing.shape), bool)
+        flags: dict[str, None] = {}
+        for rule in unanswered_in(schema):
+            others = [schema.modelled.index(other) for other in rule.others]
+            codes = self.codes[:, schema.modelled.index(rule.name)]
+            own = self.missing[:, others] & rule.excludes(codes)[:, None]
+            if own.any():
+                flags[flags_of(rule, schema)] = None
+            found[:, others] |= own
+            unknown[:, others] |= self.missing[:, others] & np.isnan(codes)[:, None]
+        names = [self.columns[at].name for at in np.flatnonzero(found.any(0)).tolist()]
+        return found | unknown, NotAsked(names, int(found.sum()), " ".join(flags)) if names else None
 
     @property
     def numeric(self) -> Bools:
@@ -255,6 +275,7 @@ def _with_draws(
         calibration=hidden.overall,
         holdout=unseen.overall,
         likelihood=likelihood,
+        not_asked=looked.unasked[1],
         notes=[*before[0].notes, *filling.notes(len(drawn), tips, hidden)],
         tipping=[one for one in tips if one is not None],
     )
@@ -455,7 +476,7 @@ def _columns(
     codes, missing, numeric = looked.codes, looked.missing, looked.numeric
     sampled, drawn = (some.numpy() for some in rows)
     names = [column.name for column in looked.columns]
-    beyond = cells.extrapolated(codes[sampled], missing[sampled], names, numeric)
+    beyond = cells.extrapolated(codes[sampled], missing[sampled], names, numeric, looked.unasked[0][sampled])
     found, pictures = [], {}
     for j, column in enumerate(looked.columns):
         observed = codes[~missing[:, j], j]
