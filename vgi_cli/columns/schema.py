@@ -135,8 +135,7 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
 class Schema:
     """The columns of a fitted table in its order, the transform behind the codecs, and the relations between modelled
     columns, their orders, skips, thresholds and structural zeros that fills keep to, what follows from columns that are
-    carried, how well columns of relations are known from others, and
-    which questions may not have been asked of rows."""
+    carried, how well columns of relations are known from others, and which questions rows may not have been asked."""
 
     columns: tuple[Column, ...]
     transform: Transform = "linear"

@@ -272,8 +272,9 @@ class Sampling:
         observed, missing = _observed_and_missing(rows, schema, names, self._unasked.others)
         if self._blanks:
             self._left += take_back(self._blanks, draws, observed, missing, schema)
-        filled = missing & ~np.isnan(draws).all(0)  # in one of the draws at least
-        self._unasked.count(np.where(missing, np.nan, observed), missing, filled)
+        if self._unasked:
+            filled = missing & ~np.isnan(draws).all(0)  # in one of the draws at least
+            self._unasked.count(np.where(missing, np.nan, observed), missing, filled)
         first = 0
         for apart in self._unkept:  # what a rule says of a cell that stays blank holds
             some = draws[:, first : first + apart.shape[1]]
@@ -406,10 +407,8 @@ def to_stay_blank(rules: Sequence[Blank], rows: Rows, schema: Schema) -> Ints:
     observed, missing = _observed_and_missing(rows, schema, {schema.modelled[one.other] for one in rules})
     surely = [one.holds(observed[:, one.other]) & ~missing[:, one.other] for one in rules]
     maybe = [said | missing[:, one.other] for said, one in zip(surely, rules, strict=True)]
-    gates, says = (
-        [(one.columns, one.other) for one in rules],
-        [np.stack(both) for both in zip(surely, maybe, strict=True)],
-    )
+    gates = [(one.columns, one.other) for one in rules]
+    says = [np.stack(both) for both in zip(surely, maybe, strict=True)]
     return np.asarray(not_asked(gates, says, missing, 2).sum((1, 2)))
 
 

@@ -152,13 +152,13 @@ class Standings:
         Of a table of many rows fewer nats are clear: its parameters are known so well that the models of an average
         would lie many standard errors apart."""
         most, own = (1 + FAR) * float(best.cells.mean()), candidate.recipe
-        less = min(1.0, COMPARED / self.rows)
+        each, less = UNLIKE * len(self.layout.continuous), min(1.0, COMPARED / self.rows)
         for one, other in self.entries:
             if other is scores or float(other.cells.mean()) > most or lags(other, best):
                 continue
             twins = one.recipe.table.transform != own.table.transform and form(one.recipe) == form(own)
             mean, error = _gap(scores.loglik, other.loglik)
-            nats = UNLIKE * len(self.layout.continuous) if twins else max(MUCH, UNLIKE * len(self.layout.continuous))
+            nats = each if twins else max(MUCH, each)
             if mean < -max(nats * less, SURELY * error):
                 return True
             beyond = (scores.beyond > BEYOND) & (scores.beyond > TIMES * other.beyond)

@@ -226,12 +226,10 @@ class FullObserved(Observed):
         """As of `Observed`, but for rounding, without draws under all the other components."""
         rows = torch.arange(len(self.x), device=component.device) if rows is None else rows
         drawn = [columns.new_empty(0, self.x.shape[1]).double()]
-        for some in torch.arange(len(rows), device=component.device).split(
-            max(1, allowed() // max(1, self.covariance[0].numel()))
-        ):
-            k, r = component[some], rows[some]
+        together = max(1, allowed() // max(1, self.covariance[0].numel()))  # rows whose matrices are gathered
+        for k, r, noise in zip(*(part.split(together) for part in (component, rows, columns.double())), strict=True):
             missing, of_row = self.missing[r], self.patterns.of_row[r]
-            free = (self.factor[k] @ columns[some].double()[:, :, None])[:, :, 0]
+            free = (self.factor[k] @ noise[:, :, None])[:, :, 0]
             pull = self.precision[k] @ torch.where(missing, 0.0, free)[:, :, None]
             moved = (self.holes.padded[k, of_row] @ pull)[:, :, 0]
             drawn.append(torch.where(missing, self.means[k] + self.delta[k, r] + free + moved, self.x[r]))
