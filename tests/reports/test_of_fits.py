@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import vgi_cli
@@ -178,3 +179,21 @@ def test_questions_that_are_not_asked_are_no_extrapolation(
         f"{(~asked & (first != '')).sum()} holes lie in rows that may not have been asked for 'value': "
     )
     assert not any("extrapolates" in text for text in said)
+
+
+def test_questions_behind_one_that_is_not_asked_count_as_where_fills_are_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who never smoked is asked neither whether they smoke now nor how much."""
+    monkeypatch.chdir(tmp_path)
+    draw, n = np.random.default_rng(5), 400
+    ever = draw.random(n) < 0.6
+    now = ever & (draw.random(n) < 0.4)  # too few for what the first question says of the third to be seen
+    frame = pd.DataFrame({"age": draw.integers(18, 80, n), "ever": np.where(ever, "yes", "no")})
+    frame["now"] = np.where(ever, np.where(now, "yes", "no"), None)
+    frame["cigarettes"] = np.where(now, draw.poisson(12, n) + 1.0, np.nan)
+    frame.to_csv("asked.csv", index=False)
+    said = [one["text"] for one in verdicts("asked.csv", model="mixture", epochs=60) if one["about"] == "fills"]
+    (line,) = [text for text in said if "may not have been asked" in text]
+    holes = int(frame[["now", "cigarettes"]].isna().sum().sum())
+    assert line.startswith(f"{holes} holes lie in rows that may not have been asked for 'now', 'cigarettes': "), line

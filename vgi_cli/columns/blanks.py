@@ -145,6 +145,40 @@ def not_asked(gates: Sequence[_Gate], says: Sequence[Bools], missing: Bools, dra
     return found
 
 
+class CellsNotAsked(NamedTuple):
+    """Cells of questions that a row is not asked.
+
+    cells   [N, columns] which these are
+    behind  [N, columns] those that no rule says of, but the question before which is not asked either
+    flags   those that leave them blank
+    """
+
+    cells: Bools
+    behind: Bools
+    flags: tuple[str, ...]
+
+
+def unasked_cells(
+    rules: Sequence[Unanswered | Threshold], codes: Floats, missing: Bools, filled: Bools, schema: Schema
+) -> CellsNotAsked:
+    """Which cells that are `filled` [N, columns] are of questions that their row is not asked, by some rules.
+
+    codes    [N, columns], NaN where a cell of a column that decides says nothing
+    missing  [N, columns] which cells no answer was read from
+    """
+    gates = [([schema.modelled.index(other) for other in one.others], schema.modelled.index(one.name)) for one in rules]
+    says = [rule.excludes(codes[:, other]) for rule, (_, other) in zip(rules, gates, strict=True)]
+    every = not_asked(gates, [said[None] for said in says], missing, 1)[0]
+    told, flags = np.zeros(missing.shape, bool), dict[str, None]()
+    for rule, said, (columns, other) in zip(rules, says, gates, strict=True):
+        told[:, columns] |= missing[:, columns] & said[:, None]
+        rows = said | every[:, other]
+        if (missing[:, columns] & filled[:, columns] & rows[:, None]).any():
+            flags[flags_of(rule, schema)] = None
+    cells = every & filled
+    return CellsNotAsked(cells, cells & ~told, tuple(flags))
+
+
 def _read(text: str, schema: Schema, decimal: str | None) -> Blank:
     where = f"{FLAG} {text}"
     ends = [at for at, letter in enumerate(text) if letter == ":"]

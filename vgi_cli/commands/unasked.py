@@ -3,11 +3,7 @@ that leave them blank."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-
-from vgi_cli.columns.blanks import flags_of, not_asked, unanswered_in
+from vgi_cli.columns.blanks import unanswered_in, unasked_cells
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.reporting import Reporter
@@ -20,7 +16,6 @@ class UnaskedCells:
         self._schema, self._cells, self._flags = schema, 0, dict[str, None]()
         self._behind = False
         self._rules = unanswered_in(schema)
-        self._gates = [(self._places(rule.others), self._places([rule.name])[0]) for rule in self._rules]
 
     def __bool__(self) -> bool:
         """Whether there is anything to count."""
@@ -37,21 +32,12 @@ class UnaskedCells:
         return {name for rule in self._rules for name in rule.others}
 
     def count(self, codes: Floats, missing: Bools, filled: Bools) -> None:
-        """Count the cells of some rows that are `filled` [N, columns] though their row is not asked for them.
-
-        codes    [N, columns], NaN where a cell of a column that decides says nothing
-        missing  [N, columns] which cells no answer was read from
-        """
-        says = [rule.excludes(codes[:, other])[None] for rule, (_, other) in zip(self._rules, self._gates, strict=True)]
-        every = not_asked(self._gates, says, missing, 1)[0]
-        told = np.zeros(missing.shape, bool)
-        for rule, said, (columns, other) in zip(self._rules, says, self._gates, strict=True):
-            told[:, columns] |= missing[:, columns] & said[0][:, None]
-            rows = said[0] | every[:, other]
-            if (missing[:, columns] & filled[:, columns] & rows[:, None]).any():
-                self._flags[flags_of(rule, self._schema)] = None
-        self._behind |= bool((every & filled & ~told).any())
-        self._cells += int((every & filled).sum())
+        """Count the cells of some rows that are `filled` [N, columns] though their row is not asked for them; the
+        others as of `unasked_cells`."""
+        cells, behind, flags = unasked_cells(self._rules, codes, missing, filled, self._schema)
+        self._behind |= bool(behind.any())
+        self._cells += int(cells.sum())
+        self._flags |= dict.fromkeys(flags)
 
     def say(self, reporter: Reporter, tables: int) -> None:
         """A warning of fills in so many tables."""
@@ -85,6 +71,3 @@ class UnaskedCells:
             f"{self._cells:,} {words[not one]}{why}; if the question does not apply, {they} {mean} nothing "
             f"(`{command} {' '.join(self._flags)}` leaves {them} blank)"
         )
-
-    def _places(self, names: Sequence[str]) -> list[int]:
-        return [self._schema.modelled.index(name) for name in names]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.blanks import flags_of, unanswered_in
+from vgi_cli.columns.blanks import unanswered_in, unasked_cells
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
@@ -154,19 +154,16 @@ class Looked:
     def unasked(self) -> tuple[Bools, NotAsked | None]:
         """[N, columns] the holes of rows that may not have been asked by skips of the run; and those that were not by
         an observed cell of the row, with the flags that leave them blank."""
-        schema = self.fitted.schema
-        found, unknown = np.zeros((2, *self.missing.shape), bool)
-        flags: dict[str, None] = {}
-        for rule in unanswered_in(schema):
+        schema, unknown = self.fitted.schema, np.zeros(self.missing.shape, bool)
+        rules = unanswered_in(schema)
+        for rule in rules:
             others = [schema.modelled.index(other) for other in rule.others]
-            codes = self.codes[:, schema.modelled.index(rule.name)]
-            own = self.missing[:, others] & rule.excludes(codes)[:, None]
-            if own.any():
-                flags[flags_of(rule, schema)] = None
-            found[:, others] |= own
-            unknown[:, others] |= self.missing[:, others] & np.isnan(codes)[:, None]
-        names = [self.columns[at].name for at in np.flatnonzero(found.any(0)).tolist()]
-        return found | unknown, NotAsked(names, int(found.sum()), " ".join(flags)) if names else None
+            decides = self.codes[:, schema.modelled.index(rule.name)]
+            unknown[:, others] |= self.missing[:, others] & np.isnan(decides)[:, None]
+        found = unasked_cells(rules, self.codes, self.missing, self.missing, schema)
+        names = [self.columns[at].name for at in np.flatnonzero(found.cells.any(0)).tolist()]
+        said = NotAsked(names, int(found.cells.sum()), " ".join(found.flags)) if names else None
+        return found.cells | unknown, said
 
     @property
     def numeric(self) -> Bools:
