@@ -14,13 +14,14 @@ import torch
 import vgi_cli
 import vgi_cli.errors
 from tests.program import Vgi, vgi
+from tests.resamples import refits
 from vgi_cli.data import make_table
 from vgi_cli.fitting import fit_rows, job
 from vgi_cli.fitting import refits as of_fits
 from vgi_cli.fitting.contest import contest
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.layout import Layout
-from vgi_cli.methods.em.bootstrap import Size, refits
+from vgi_cli.methods.em.bootstrap import Size
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.fa import FactorAnalysis

@@ -21,10 +21,11 @@ import vgi_cli
 from tests.clocks import Ticking, ticking
 from tests.fitting.fakes import METHOD, FakeState, new_drive, new_run
 from tests.program import Vgi, vgi
+from tests.resamples import refits
 from tests.tensors import same_tensors
 from vgi_cli.commands.evaluate import command as evaluate
 from vgi_cli.commands.evaluate import likelihood
-from vgi_cli.completers.base import never
+from vgi_cli.completers.base import GivenUp, never
 from vgi_cli.data import make_table
 from vgi_cli.errors import Interrupted, UsageError
 from vgi_cli.evaluation.likelihood.ladder import Budget
@@ -37,7 +38,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.machine.work import OutOfTime, TimeLimit, TimeUp, Work, giving_up
 from vgi_cli.maths import compiled
 from vgi_cli.methods.base import Events, State, StepEnd
-from vgi_cli.methods.em.bootstrap import Refit, refits
+from vgi_cli.methods.em.bootstrap import Refit, Sampled
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.methods.em.sizing import choose_size
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
@@ -168,7 +169,14 @@ def test_refits_that_were_made_are_kept_if_they_say_anything(
     made: int, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = Refit({"w": torch.zeros(1)}, True)
-    monkeypatch.setattr(bootstrap, "refits", lambda *_, **__: iter([one] * made))
+    left = [one] * made
+
+    def refit(*_: object) -> Refit:
+        if not left:
+            raise GivenUp
+        return left.pop()
+
+    monkeypatch.setattr(Sampled, "refit", refit)
     recipe = Recipe(model=ModelChoice("mixture"), method=MethodChoice("em"), bootstrap=20)
     said: list[str] = []
     limit = TimeLimit(60.0)

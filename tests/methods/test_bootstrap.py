@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.resamples import refits
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.layout import Layout
 from vgi_cli.methods.em.bootstrap import (
@@ -22,7 +23,6 @@ from vgi_cli.methods.em.bootstrap import (
     TOLERANCE,
     Kind,
     Size,
-    refits,
     row_weights,
     size_of,
 )

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from tests.models.test_mixed import LEVELS, built
 from tests.models.test_mixture import model_and_rows
+from tests.resamples import refits
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.em import em
-from vgi_cli.methods.em.bootstrap import refits
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from tests.resamples import refits
 from vgi_cli.data import TensorTable
 from vgi_cli.layout import Layout
 from vgi_cli.methods.em import em
-from vgi_cli.methods.em.bootstrap import refits
 from vgi_cli.methods.em.sizing import choose_size, describe, plain
 from vgi_cli.methods.em.steps import AIMED, climb, em_step, settle
 from vgi_cli.models.gaussian.family import em_table

@@ -27,6 +27,7 @@ from vgi_cli.cli.visible import shown_stdout
 from vgi_cli.errors import Interrupted, UsageError, VgiError, begins_alike, closest, nearest
 from vgi_cli.machine.launch import Launch, launched
 from vgi_cli.version import __version__, said
+from vgi_cli.workers import on_all_cores
 
 _ParseError: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a command line that it cannot parse (the class is that of the click inside it)."""
@@ -148,7 +149,7 @@ def _main(argv: Sequence[str] | None, started: float | None) -> int:
             if not debug and argv is None:
                 warnings.simplefilter("ignore")
             _require_utf8(arguments)
-            with said(arguments):
+            with said(arguments), on_all_cores():
                 called = build_app(is_terminal(sys.stdout))
                 result = called(args=arguments, prog_name="vgi", standalone_mode=False, obj={"started": started})
             sys.stdout.flush()

@@ -45,6 +45,7 @@ from vgi_cli.machine.device import resolve_device, set_threads
 from vgi_cli.machine.memory import Ceiling
 from vgi_cli.machine.ranks import joined
 from vgi_cli.machine.work import TimeUp, Work, limit_of, watch_signals
+from vgi_cli.machine.workers import workers_for
 from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
@@ -75,6 +76,7 @@ from vgi_cli.settings.problems import Setting, Settings, origin
 from vgi_cli.settings.recipe import Recipe, as_settings
 from vgi_cli.table.base import Table
 from vgi_cli.table.columns import TableInFiles
+from vgi_cli.workers import ONE_PROCESS
 
 IN_FILES = ("em", "vgi", "vbgi")
 """Methods that work on a table whose rows lie in files."""
@@ -310,6 +312,7 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling, comparis
     if keep is not in_memory and work.ranks.rank == 0:
         check_writable(request.folder)
     set_threads(recipe.threads or 1)
+    work = replace(work, workers=workers_for(recipe.threads, work.reporter.warn) if work.ranks.alone else ONE_PROCESS)
     work.reporter.plan([READING, *stages(recipe, None)])
     with work.reporter.stage(READING) as stage:
         if table is None:
@@ -335,7 +338,8 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling, comparis
     if _keeps(request, table, work.reporter):
         more = more._replace(parts=to_keep(rows))
     if isinstance(table, TableInFiles):
-        keep, work = _noting(keep, max_memory=ceiling.limit), replace(work, memory=ceiling.limit)
+        keep = _noting(keep, max_memory=ceiling.limit)
+        work = replace(work, memory=ceiling.limit, workers=ONE_PROCESS)  # the limit is that of one process
     with in_pieces(ceiling):
         run = fit_rows(rows, recipe, held=held, said=settings, keep=keep, work=work, more=more).run
     if isinstance(run, RunFolder):
@@ -404,6 +408,8 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
         check_settings(run.recipe(), run.name)
     recipe = make_plan(as_settings(recipe.replace(plugins=used)), from_memory=table is not None, resumed=True)
     set_threads(recipe.threads or 1)
+    if work.ranks.alone:
+        work = replace(work, workers=workers_for(run.record.requested.get("threads"), reporter.warn))
     refits = POSTERIOR if recipe.uncertainty == "posterior" else REFITS
     reporter.plan([READING, TRAINING, *([refits] if refit_count(recipe) else []), SAVING])
     with reporter.stage(READING) as stage:
@@ -439,8 +445,10 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
             with told(latest, request.tensorboard):
                 yield latest
 
+    if isinstance(table, TableInFiles):
+        work = replace(work, memory=ceiling.limit, workers=ONE_PROCESS)
     with in_pieces(ceiling):
-        resume_rows(rows, recipe, again, held, replace(work, memory=ceiling.limit))
+        resume_rows(rows, recipe, again, held, work)
     if not work.ranks.rank:
         write_card(latest, table, reporter)
     return latest

@@ -36,6 +36,7 @@ from vgi_cli.errors import InputError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Part, Survey, survey
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work, giving_up, limit_of, watch_signals
+from vgi_cli.machine.workers import workers_for
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import DRAWING, READING, WRITING, Reporter
 from vgi_cli.runs.files import json_bytes, require_writable, write_atomic
@@ -73,7 +74,7 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
     with watch_signals() as stop:
         reporter.plan([READING, DRAWING, WRITING])
         fitted, request, source, seen, keys, (out, layout, format, paths, folder) = _ready(request, reporter, stdout)
-        work = Work(reporter, limit, stop, request.started)
+        work = Work(reporter, limit, stop, request.started, workers=workers_for(request.said("threads"), reporter.warn))
         sampling = Sampling(fitted, request, work, incomplete=seen.incomplete).of_table(source.whole.origin.sha256)
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
             sampling.fill(source.rows, seen.incomplete, draws, keys)

@@ -250,6 +250,7 @@ def model_size(recipe: Recipe, table: TensorTable, work: Work, threes: int = 0) 
                 generator,
                 stop=lambda: limit.passed(until),
                 progress=stage,
+                workers=work.workers,
             )
     else:
         sizing = choose_size(family, config, table, em, generator)

@@ -28,7 +28,7 @@ from vgi_cli.machine.device import one_thread
 from vgi_cli.machine.work import TimeUp, Work
 from vgi_cli.methods import reweighted
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.em.bootstrap import MOST_ROWS, USUAL_STEPS, Refit, refits, size_of
+from vgi_cli.methods.em.bootstrap import MOST_ROWS, USUAL_STEPS, Refit, Sampled, size_of
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.methods.em.posterior import components, draws
 from vgi_cli.methods.em.posterior import size_of as size_of_chain
@@ -38,6 +38,7 @@ from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.reporting import POSTERIOR, REFITS
 from vgi_cli.settings.recipe import Recipe
+from vgi_cli.workers import Tell, room_of
 
 PREFIX, TREES = "bootstrap/", "trees/"
 WAY = "refitting/"
@@ -467,10 +468,18 @@ def made_refits(
             if share == 1.0:
                 spent += cost
 
-        for one in _in_turn(recipe, cast(GaussianFamily, model), table, numbers, work, recoders, Way(way, fitting)):
-            yield one
-            done += 1
-            stage((done + spent) / units, done, total)
+        models = _Models(recipe, cast(GaussianFamily, model), table, numbers, work, recoders, Way(way, fitting))
+        room = room_of(table.N, table.D)
+        try:
+            if work.workers.count > 1:
+                models.fit_all(lambda share: stage(share * (units - total) / units, 0, total), room)
+                spent = units - total
+            for one in work.workers.in_order(models.refit, numbers, room=room):
+                yield one
+                done += 1
+                stage((done + spent) / units, done, total)
+        except GivenUp:
+            return
 
 
 def _fits(recipe: Recipe, numbers: Sequence[int]) -> list[bool]:
@@ -497,65 +506,108 @@ class Way(NamedTuple):
         start = f"{which}/"
         return {k.removeprefix(start): v for k, v in (self.fits or {}).items() if k.startswith(start)}
 
-    def put(self, which: int, model: Model) -> None:
+    def put(self, which: int, parameters: Mapping[str, Tensor]) -> None:
         """Keep a fit."""
         if self.fits is not None:
-            self.fits.update((f"{which}/{name}", value.detach().clone()) for name, value in model.state_dict().items())
+            self.fits.update((f"{which}/{name}", value.detach().clone()) for name, value in parameters.items())
 
 
-def _in_turn(
-    recipe: Recipe,
-    model: GaussianFamily,
-    table: TensorTable,
-    numbers: Sequence[int],
-    work: Work,
-    recoders: Mapping[str, Recoder],
-    way: Way,
-) -> Iterator[Refit]:
-    """The refits in the order of their numbers, each of its model: of the fitted one (`model`), or of those that the
-    fit averages over, which are fitted when the first refit of them comes."""
-    config, members = em_settings(recipe), averaged(recipe)
-    order = turns([one.weight for one in members], max(numbers) + 1) if members else [0] * (max(numbers) + 1)
-    made: dict[int, Iterator[Refit]] = {}
-    coded: dict[str, TensorTable] = {}  # by transform, for models that share it
+class _Models:
+    """What the refits of these numbers are of: the fitted model (`model`), or those that the fit averages over, which
+    are fitted when the first refit of them comes."""
 
-    def generator(number: int) -> torch.Generator:
-        return stream(recipe.seed, f"bootstrap/{number}")
+    def __init__(
+        self,
+        recipe: Recipe,
+        model: GaussianFamily,
+        table: TensorTable,
+        numbers: Sequence[int],
+        work: Work,
+        recoders: Mapping[str, Recoder],
+        way: Way,
+    ) -> None:
+        self._recipe, self._model, self._table, self._work, self._way = recipe, model, table, work, way
+        self._members = averaged(recipe)
+        weights = [one.weight for one in self._members]
+        self._order = turns(weights, max(numbers) + 1) if weights else [0] * (max(numbers) + 1)
+        self._wanted = list(dict.fromkeys(self._order[number] for number in numbers))
+        self._coded: dict[str, TensorTable] = {}  # by transform, for models that share it
+        self._recoders = recoders
+        self._fitted: dict[int, GaussianFamily] = {}
+        self._sampled: dict[int, Sampled] = {}
 
-    for number in numbers:
-        which = order[number]
-        if which not in made:
-            own, rows, em = model, table, config
-            if members:
-                settings = {"pooling": members[which].pooling, "tolerance": members[which].tolerance}
-                em = config.model_copy(update=settings)
-            if members and not is_the_fit(recipe, members[which]):
-                transform = members[which].transform
-                if transform in recoders and transform not in coded:
-                    coded[transform] = recoders[transform].table(table)
-                rows = coded.get(transform, table)
-                alone = recipe_of(recipe, members[which])
-                if found := way.found(which):
-                    own = unfitted(alone, rows.layout)
-                    own.load_state_dict(found)
-                else:
-                    try:
-                        own = fitted_alone(alone, rows, em, order.index(which), work.limit.over, way.tell)
-                    except GivenUp:
-                        return
-                    way.put(which, own)
-                way.tell(1.0)
-            size = size_of(own, rows.missing)
+    def refit(self, number: int, tell: Tell) -> Refit:
+        """The refit of this number. GivenUp where the time is over."""
+        which = self._order[number]
+        before = self._order[:number].count(which) if self._members else number
+        return self._samples(which).refit(stream(self._recipe.seed, f"bootstrap/{number}"), before)
+
+    def fit_all(self, tell: Tell, room: int) -> None:
+        """Fit the models of all refits, at once."""
+        apart = [which for which in self._wanted if not self._is_fitted(which)]
+        for place, parameters in self._work.workers.each(self._parameters, apart, tell, room=room):
+            self._way.put(apart[place], parameters)
+            self._fitted[apart[place]] = self._loaded(apart[place], parameters)
+        for which in self._wanted:
+            self._samples(which)
+
+    def _is_fitted(self, which: int) -> bool:
+        """Whether a model is the fitted one, or was fitted before."""
+        return not self._members or is_the_fit(self._recipe, self._members[which]) or bool(self._way.found(which))
+
+    def _em(self, which: int) -> EmConfig:
+        """The settings of EM for a model."""
+        config = em_settings(self._recipe)
+        if not self._members:
+            return config
+        own = self._members[which]
+        return config.model_copy(update={"pooling": own.pooling, "tolerance": own.tolerance})
+
+    def _rows(self, which: int) -> TensorTable:
+        """The rows as the transform of a model encodes them."""
+        if not self._members or is_the_fit(self._recipe, self._members[which]):
+            return self._table
+        transform = self._members[which].transform
+        if transform in self._recoders and transform not in self._coded:
+            self._coded[transform] = self._recoders[transform].table(self._table)
+        return self._coded.get(transform, self._table)
+
+    def _parameters(self, which: int, tell: Tell) -> dict[str, Tensor]:
+        """Those of a model of the average, fitted now."""
+        recipe, over = recipe_of(self._recipe, self._members[which]), self._work.limit.over
+        model = fitted_alone(recipe, self._rows(which), self._em(which), self._order.index(which), over, tell)
+        return dict(model.state_dict())
+
+    def _loaded(self, which: int, parameters: Mapping[str, Tensor]) -> GaussianFamily:
+        """A model of the average with these parameters."""
+        own = unfitted(recipe_of(self._recipe, self._members[which]), self._table.layout)
+        own.load_state_dict(parameters)
+        return own
+
+    def _of(self, which: int) -> GaussianFamily:
+        """A model, fitted now if it was not before."""
+        if not self._members or is_the_fit(self._recipe, self._members[which]):
+            return self._model
+        if which not in self._fitted:
+            parameters = self._way.found(which)
+            if not parameters:
+                parameters = self._parameters(which, self._way.tell)
+                self._way.put(which, parameters)
+            self._fitted[which] = self._loaded(which, parameters)
+            self._way.tell(1.0)
+        return self._fitted[which]
+
+    def _samples(self, which: int) -> Sampled:
+        """Of a model and its rows what refits are made of."""
+        if which not in self._sampled:
+            model, rows = self._of(which), self._rows(which)
+            size = size_of(model, rows.missing)
             if size.rows < rows.N:
                 share = math.sqrt(size.rows / rows.N)
                 few = f"{size.rows} of {rows.N} rows each, what they move by times {share:.3f}"
-                work.reporter.detail(f"bootstrap refits: {few}")
-            its = {n: order[:n].count(which) if members else n for n in numbers if order[n] == which}
-            made[which] = refits(own, rows, em, its, generator, size=size, stop=work.limit.over)
-        one = next(made[which], None)
-        if one is None:
-            return
-        yield one
+                self._work.reporter.detail(f"bootstrap refits: {few}")
+            self._sampled[which] = Sampled.of(model, rows, self._em(which), size=size, stop=self._work.limit.over)
+        return self._sampled[which]
 
 
 def em_settings(recipe: Recipe) -> EmConfig:

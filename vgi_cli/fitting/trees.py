@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vgi_cli.completers.base import GivenUp, ask
 from vgi_cli.data import TensorTable
 from vgi_cli.encoding.recode import NO_RECODERS, Recoder
 from vgi_cli.errors import UsageError
@@ -40,6 +41,7 @@ from vgi_cli.models.gaussian.rounded import redrawn_rows
 from vgi_cli.reporting import TREES
 from vgi_cli.samplers.trees import BINS, RARE, ROUNDS, Cell
 from vgi_cli.settings.recipe import Recipe
+from vgi_cli.workers import Tell, room_of
 
 LEAF = 7
 """Fewest rows of a leaf."""
@@ -160,54 +162,67 @@ def _grown_by_transform(
     own = table.relative_weight
     weights = None if own is None else own[some]
     done = 0
+    room = room_of(table.N, table.D)
 
-    def over() -> bool:
-        """Whether the time limit is, which is said then."""
-        if work.limit.over():
-            work.limit.cut.append(TREES)
-            work.reporter.warn("the time limit left no time for trees: draws come from the mixture alone")
-        return work.limit.over()
-
-    def tell() -> None:
-        """Half of a refit is done."""
-        nonlocal done
-        done += 1
-        stage(done / (2 * len(numbers)), done // 2, len(numbers))
+    def models(i: int) -> GaussianFamily:
+        return cast(GaussianFamily, copy.deepcopy(refits[i])).double()
 
     with work.reporter.stage(TREES, "refits", work.limit.end) as stage:
+
+        def half(made: Iterator[Any]) -> Iterator[Any]:
+            """Tell of each, by which half of a refit is done."""
+            nonlocal done
+            for one in made:
+                done += 1
+                stage(done / (2 * len(numbers)), done // 2, len(numbers))
+                yield one
+
         for name in dict.fromkeys(transforms):
             rows = recoders[name].table(table) if name in recoders else table
+            part = rows.rows(some)
             places = [i for i, other in enumerate(transforms) if other == name]
-            ready: list[_Ready] = []
-            for i in places:
-                if over():
-                    return
-                model = cast(GaussianFamily, copy.deepcopy(refits[i])).double()
+
+            def prepared(i: int, _: Tell, rows: TensorTable = rows, part: TensorTable = part) -> _Ready:
+                ask(work.limit.over)
+                model, generator = models(i), stream(recipe.seed, f"trees/{numbers[i]}")
                 counts = _counts(model, rows, some, recipe.seed, numbers[i])
-                generator = stream(recipe.seed, f"trees/{numbers[i]}")
                 moved = redraws_of(em_settings(recipe), model, rows) > 0
-                part = _placed(model, rows.rows(some), generator) if moved else rows.rows(some)
-                pairs = _pairs(model, rows, part, counts, weights, moved, stream(recipe.seed, f"pairs/{numbers[i]}"))
-                ready.append(_Ready(model, part, counts, generator, pairs))
-                tell()
-            pooled = less_apart([one.pairs for one in ready], [of[i] for i in places], rows_for_pairs(rows), rows.N)
-            made = []
-            for one, pairs in zip(ready, pooled, strict=True):
-                if over():
-                    return
-                made.append(_trees(one.model, one.part, one.counts, weights, pairs, one.generator))
-                tell()
+                own = _placed(model, part, generator) if moved else part
+                pairs = _pairs(model, rows, own, counts, weights, moved, stream(recipe.seed, f"pairs/{numbers[i]}"))
+                return _Ready(own.x if moved else None, counts, generator.get_state(), pairs)
+
+            def grown(item: tuple[int, _Ready, list[Tensor]], _: Tell, part: TensorTable = part) -> _Grown:
+                ask(work.limit.over)
+                i, one, pairs = item
+                generator = torch.Generator()
+                generator.set_state(one.state)
+                own = part if one.x is None else part._replace(x=one.x)
+                return _trees(models(i), own, one.counts, weights, pairs, generator)
+
+            try:
+                ready = list(half(work.workers.in_order(prepared, places, room=room)))
+                pooled = less_apart([one.pairs for one in ready], [of[i] for i in places], rows_for_pairs(rows), rows.N)
+                items = list(zip(places, ready, pooled, strict=True))
+                made = list(half(work.workers.in_order(grown, items, room=room)))
+            except GivenUp:
+                work.limit.cut.append(TREES)
+                work.reporter.warn("the time limit left no time for trees: draws come from the mixture alone")
+                return
             yield places, made, recoders[name].inverse if name in recoders else None
 
 
 class _Ready(NamedTuple):
-    """What trees of a refit are learnt from: its model, the rows as it sees them, how often each was drawn, its stream,
-    and what pairs of columns say."""
+    """What trees of a refit are learnt from.
 
-    model: GaussianFamily
-    part: TensorTable
+    x       [n, D] the rows, where rounded cells lie at places of their own; None: as they are
+    counts  [n] how often each was drawn
+    state   of its random stream
+    pairs   what pairs of columns say
+    """
+
+    x: Tensor | None
     counts: Tensor
-    generator: torch.Generator
+    state: Tensor
     pairs: list[Tensor]
 
 

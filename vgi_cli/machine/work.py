@@ -22,6 +22,7 @@ from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.settings.gather import parse_duration
 from vgi_cli.settings.problems import Settings
+from vgi_cli.workers import ONE_PROCESS, Workers
 
 KEPT_SHARE, KEPT_LEAST, KEPT_MOST = 0.05, 0.8, 3.0
 """Kept for what comes last, writing the result and leaving: a share of the limit, within these ends in seconds."""
@@ -170,6 +171,7 @@ class Work:
     folder   where imputations lie that are too large for the memory; None: they must fit
     memory   bytes that the process may have, where its table is kept in files for that; None: what there is
     ranks    the processes that share it
+    workers  who carries out pieces of it of which none needs another
     """
 
     reporter: Reporter = field(default_factory=Silent)
@@ -179,6 +181,7 @@ class Work:
     folder: Path | None = None
     memory: int | None = None
     ranks: Ranks = ALONE
+    workers: Workers = ONE_PROCESS
 
     @property
     def seconds(self) -> float:

@@ -86,6 +86,28 @@ def kernel(name: Loop) -> Any:
     return kernels.compiled_splines() if name == "splines" else kernels.compiled_keep()
 
 
+OF_ROWS: tuple[Loop, ...] = (
+    "holes",
+    "rows",
+    "moments",
+    "uncertain",
+    "sums",
+    "forest",
+    "counts",
+    "joined",
+    "penalty",
+    "maximise",
+    "laws",
+)
+"""The loops that fits of mixtures need."""
+
+
+def load_rows() -> None:
+    """Load the loops that fits of mixtures need, or compile them: before processes are made that would each do it."""
+    for name in OF_ROWS:
+        kernel(name)
+
+
 class OnGpu(NamedTuple):
     """The module `gpu_kernels`, or None and why there is nothing to compute with."""
 

@@ -27,7 +27,7 @@ imputes where they win.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -56,7 +56,7 @@ from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
 from vgi_cli.fitting.tables import encoding_of
 from vgi_cli.machine.work import OutOfTime, Work
 from vgi_cli.methods.em.sizing import Candidate as Sized
-from vgi_cli.methods.em.sizing import choose_size, plain
+from vgi_cli.methods.em.sizing import Sizing, choose_size, plain
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.models.gaussian.mixture import MixtureConfig
 from vgi_cli.reporting import CONTEST, TRAINING, Lines, Progress, Reporter, Silent, Stage
@@ -64,6 +64,7 @@ from vgi_cli.runs.comparison import Comparison
 from vgi_cli.settings import components
 from vgi_cli.settings.problems import Settings
 from vgi_cli.settings.recipe import Recipe
+from vgi_cli.workers import ONE_PROCESS, Tell, Workers, room_of
 
 CELLS = 1 << 22
 """Of a table in files the contest looks at a random choice of rows with so many cells, else at all."""
@@ -188,6 +189,28 @@ def _tell(league: League, contest: _Contest, reporter: Reporter) -> None:
         )
 
 
+class _Entrant(NamedTuple):
+    """A candidate before its size is chosen, with the rows as it encodes them, and the key under which its scores are
+    kept."""
+
+    title: str
+    recipe: Recipe
+    rows: Rows
+    key: str
+
+    def sized(self, sizing: Sizing) -> Candidate:
+        """The candidate of the size that was chosen."""
+        recipe = self.recipe.with_model(**sizing.config.model_dump(mode="json"))
+        return Candidate(f"{self.title}: {plain(sizing.config)}", recipe, self.rows)
+
+
+class _Trial(NamedTuple):
+    """The sizes that were tried for a candidate, and what it scored; None where one is the same that has entered."""
+
+    sizes: tuple[Sized, ...]
+    entry: tuple[Candidate, Scores] | None
+
+
 class _Contest:
     """A contest that is held: the candidates enter one after the other."""
 
@@ -215,8 +238,8 @@ class _Contest:
         each level, and the `others`."""
         share = 1 / (1 + OTHERS * len(others))
         own = share / (len(named) + 3)
-        for place, (title, recipe) in enumerate(named):
-            self.enter(title, recipe, place * own, own)
+        self.enter(named[:1], 0.0, own)
+        self.enter(named[1:], own, (len(named) - 1) * own)
         self.enter_sized(len(named) * own, own)
         self.enter_larger((len(named) + 1) * own, own)
         self.enter_by_level((len(named) + 2) * own, own)
@@ -224,63 +247,99 @@ class _Contest:
             start = share + (1 - share) * place / len(others)
             self.enter_other(title, recipe, start, (1 - share) / len(others), len(others) - place)
 
-    def enter(self, title: str, recipe: Recipe, start: float, share: float, *, sized: bool = False) -> None:
-        """Score a candidate, as a share of the stage. The number of components is chosen for the first one, whose
-        number the others take (`sized`: chosen anew); what else its size is made of is chosen for each."""
+    def enter(self, named: Sequence[tuple[str, Recipe]], start: float, share: float, *, sized: bool = False) -> None:
+        """Score candidates of which none needs another, as a share of the stage. The number of components is chosen for
+        the first one of all, whose number the others take (`sized`: chosen anew); what else its size is made of is
+        chosen for each."""
 
         def tell(done: float) -> None:
             self._stage(start + share * done)
             ask(self._limit.over)
 
-        every = self._coded(recipe)
-        if not sized and self._is_repeated(recipe):
-            return
-        if self.standings.entries and not sized and recipe.model.name == "mixture":
-            first = self.standings.entries[0][0].recipe.model.settings
-            recipe = recipe.with_model(outliers=first["outliers"])
-            if recipe.model.settings.get("components") is None:
-                recipe = recipe.with_model(components=first["components"])
-        key = self._kept.key(title, recipe.replace(time_limit=None))
-        if self._take_up(title, key, recipe, every):
-            return tell(1.0)
-        family = cast(type[GaussianFamily], recipe.model.family)
+        entrants = self._entrants(named, sized)
+        trials: dict[int, _Trial] = {}
+        for place, one in enumerate(entrants):
+            if (kept := self._kept.find(one.key, one.recipe, one.rows)) is not None:
+                trials[place] = _Trial(kept[2], kept[:2])
+        left = [place for place in range(len(entrants)) if place not in trials]
+        several = self._work.workers if len(left) > 1 else ONE_PROCESS
+        within = self._work.workers if len(left) == 1 else ONE_PROCESS
+        entered = 0
+
+        def take_up() -> None:
+            nonlocal entered
+            while entered in trials:
+                self._take_up(entrants[entered], trials[entered])
+                entered += 1
+
+        def attempt(one: _Entrant, tell: Tell) -> tuple[Sizing, Scores | None]:
+            return self._try(one, tell, within)
+
+        take_up()
+        room = room_of(len(self._used), self._rows.table.D)
+        for number, (sizing, scores) in several.each(attempt, [entrants[place] for place in left], tell, room=room):
+            one = entrants[left[number]]
+            entry = None if scores is None else (one.sized(sizing), scores)
+            trials[left[number]] = _Trial(sizing.tried, entry)
+            if entry is not None:
+                self._kept.keep(one.key, entry, sizing.tried)
+            take_up()
+        tell(1.0)
+
+    def _entrants(self, named: Sequence[tuple[str, Recipe]], sized: bool) -> list[_Entrant]:
+        """What is to be tried of candidates, with what they take from the first one of all."""
+        entrants: list[_Entrant] = []
+        for title, recipe in named:
+            rows = self._coded(recipe)
+            if not sized and self._is_repeated(recipe, entrants):
+                continue
+            if self.standings.entries and not sized and recipe.model.name == "mixture":
+                first = self.standings.entries[0][0].recipe.model.settings
+                recipe = recipe.with_model(outliers=first["outliers"])
+                if recipe.model.settings.get("components") is None:
+                    recipe = recipe.with_model(components=first["components"])
+            entrants.append(_Entrant(title, recipe, rows, self._kept.key(title, recipe.replace(time_limit=None))))
+        return entrants
+
+    def _try(self, one: _Entrant, tell: Tell, workers: Workers) -> tuple[Sizing, Scores | None]:
+        """Choose the size of a candidate and score it, unless one is the same that has entered."""
         sizing = choose_size(
-            family,
-            recipe.model_settings,
-            every.table.rows(self._used),
-            em_settings(recipe),
-            stream(recipe.seed, "size"),
+            cast(type[GaussianFamily], one.recipe.model.family),
+            one.recipe.model_settings,
+            one.rows.table.rows(self._used),
+            em_settings(one.recipe),
+            stream(one.recipe.seed, "size"),
             stop=self._limit.over,
-            progress=lambda done: self._stage(start + 0.5 * share * done),
+            progress=lambda done: tell(0.5 * done),
+            workers=workers,
         )
         ask(self._limit.over)
-        self._tried[title] = sizing.tried
-        recipe = recipe.with_model(**sizing.config.model_dump(mode="json"))
-        candidate = Candidate(f"{title}: {plain(sizing.config)}", recipe, every)
-        if any(other.recipe == recipe for other, _ in self.standings.entries):
-            return
-        self._score(candidate, lambda done: tell(0.5 + 0.5 * done))
-        self._kept.keep(key, self.standings.entries[-1], sizing.tried)
+        candidate = one.sized(sizing)
+        if any(other.recipe == candidate.recipe for other, _ in self.standings.entries):
+            return sizing, None
+        return sizing, self._scored(candidate, lambda done: tell(0.5 + 0.5 * done), workers=workers)
 
-    def _take_up(self, title: str, key: str, recipe: Recipe, rows: Rows) -> bool:
-        """Enter a candidate that was scored before the fit was stopped; False where it was not."""
-        found = self._kept.find(key, recipe, rows)
-        if found is not None:
-            candidate, scores, self._tried[title] = found
-            self.standings.entries.append((candidate, scores))
-        return found is not None
+    def _take_up(self, one: _Entrant, trial: _Trial) -> None:
+        """Enter a candidate that was tried, unless one is the same that has entered."""
+        self._tried[one.title] = trial.sizes
+        entry = trial.entry
+        if entry is not None and not any(other.recipe == entry[0].recipe for other, _ in self.standings.entries):
+            self.standings.entries.append(entry)
 
-    def _score(self, candidate: Candidate, tell: Callable[[float], None], fit: FitFold | None = None) -> None:
-        """Score a candidate and enter it."""
+    def _scored(
+        self, candidate: Candidate, tell: Tell, fit: FitFold | None = None, workers: Workers = ONE_PROCESS
+    ) -> Scores:
+        """Score a candidate."""
         recipe, every = candidate.recipe, candidate.rows
         some = candidate._replace(rows=every.at(self._some))
         known = self._by_fold.setdefault(encoding_of(recipe.table), Folds({}, {}))
         columns = weighted(columns_of(every.at(self._used)), some.rows, self._odds)
-        for scores in score(some, columns, self._parts, self._fold, known, self._odds, fit):
-            if isinstance(scores, Scores):
-                self.standings.entries.append((candidate, scores))
-            else:
-                tell(scores)
+        done: Scores | float = 0.0
+        for done in score(some, columns, self._parts, self._fold, known, self._odds, fit, workers):
+            if isinstance(done, float):
+                tell(done)
+        assert isinstance(done, Scores)
+        return done
 
     def enter_other(self, title: str, recipe: Recipe, start: float, share: float, left: int) -> None:
         """Score a candidate that EM does not fit, as a share of the stage. Where its training fails it takes no part,
@@ -302,12 +361,15 @@ class _Contest:
             self._stage(start + share * done)
             ask(self._limit.over)
 
-        key = self._kept.key(title, recipe)
-        if self._take_up(title, key, recipe, self._coded(recipe)):
+        one = _Entrant(title, recipe, self._coded(recipe), self._kept.key(title, recipe))
+        if (kept := self._kept.find(one.key, recipe, one.rows)) is not None:
+            self._take_up(one, _Trial((), kept[:2]))
             return tell(1.0)
         try:
-            self._score(Candidate(title, recipe, self._coded(recipe)), tell, fit_fold)
-            self._kept.keep(key, self.standings.entries[-1])
+            candidate = Candidate(title, recipe, one.rows)
+            entry = candidate, self._scored(candidate, tell, fit_fold)
+            self._kept.keep(one.key, entry)
+            self._take_up(one, _Trial((), entry))
         except FitError as error:
             self.refused.append(f"{title} takes no part in the comparison: {error.message}")
 
@@ -323,7 +385,7 @@ class _Contest:
         if best is self.standings.entries[0][0] or best.recipe.model.name != "mixture":
             return
         title, named = best.title.rpartition(":")[0], best.recipe.with_model(components=None, factors=None)
-        self.enter(title, named, start, share, sized=True)
+        self.enter([(title, named)], start, share, sized=True)
 
     def enter_larger(self, start: float, share: float) -> None:
         """The best so far with the largest number of components by which held-out rows are described nearly as well."""
@@ -335,14 +397,13 @@ class _Contest:
         enough = max(one.score for one in tried) - NEARLY * best.rows.table.D
         largest = max(cast(MixtureConfig, one.config).components or 1 for one in tried if one.score >= enough)
         if largest > cast(int, best.recipe.model.settings["components"]):
-            self.enter(title, best.recipe.with_model(components=largest), start, share, sized=True)
+            self.enter([(title, best.recipe.with_model(components=largest))], start, share, sized=True)
 
     def enter_by_level(self, start: float, share: float) -> None:
         """Those with slopes of each level, under every transform that was entered, where these differ, each with its
         own number of components."""
         coded = {str(one.recipe.table.transform): one.rows for one, _ in self.standings.entries}
-        for place, found in enumerate(by_level(self._recipe, coded)):
-            self.enter(*found, start + share * place / len(coded), share / len(coded), sized=True)
+        self.enter(by_level(self._recipe, coded), start, share, sized=True)
 
     def shows_nothing(self, best: Scores) -> bool:
         """Whether there is no evidence in the rows, and in the best scores, that columns say anything of each other."""
@@ -352,10 +413,13 @@ class _Contest:
         """The columns as a recipe that was tried encodes them."""
         return self._encoded[encoding_of(recipe.table)].schema
 
-    def _is_repeated(self, recipe: Recipe) -> bool:
-        """Whether another transform that was entered makes the same of every column (scales of few points, say)."""
+    def _is_repeated(self, recipe: Recipe, entrants: Sequence[_Entrant]) -> bool:
+        """Whether another transform that was entered, or is about to be, makes the same of every column (scales of few
+        points, say)."""
         own = encoding_of(recipe.table)
-        others = [one.rows.schema for one, _ in self.standings.entries if encoding_of(one.recipe.table) != own]
+        entered = [(one.recipe, one.rows) for one, _ in self.standings.entries]
+        entered += [(one.recipe, one.rows) for one in entrants]
+        others = [rows.schema for of, rows in entered if encoding_of(of.table) != own]
         return any(other.columns == self.schema(recipe).columns for other in others)
 
     def _coded(self, recipe: Recipe) -> Rows:

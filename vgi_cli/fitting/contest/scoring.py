@@ -20,6 +20,7 @@ from vgi_cli.fitting.rows import Rows
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.samplers.base import Box
 from vgi_cli.samplers.base import impute as impute_rows
+from vgi_cli.workers import ONE_PROCESS, Tell, Workers
 
 FEW_ROWS = 5_000
 """Rows up to which the columns are encoded anew for each fold, by the statistics of the others."""
@@ -180,6 +181,7 @@ def score(
     known: Folds,
     odds: Tensor,
     fit: FitFold | None = None,
+    workers: Workers = ONE_PROCESS,
 ) -> Iterator[Scores | float]:
     """Fit a candidate to all folds but one, score it on that one, and so on; yields the share that is done, and at the
     end the scores.
@@ -189,24 +191,49 @@ def score(
     known  what the transform of the candidate has in common with others, by fold: what is not there yet is added
     odds   [R, columns] how much each cell counts
     fit    of a candidate that EM does not fit
+    workers  who takes the folds of one that EM fits
     """
     recipe = candidate.recipe
     parts = torch.where(torch.tensor([column.holed for column in columns]), parts, PARTS)  # of others none is hidden
-    tally = _Tally.empty(columns, odds)
-    for number in range(FOLDS):
+
+    def judged(number: int, tell: Tell) -> _Fold:
         kept, out = (fold != number).nonzero()[:, 0], (fold == number).nonzero()[:, 0]
         coded = known.encoded(candidate, number, kept)
         train = coded.at(kept[~coded.table.missing[kept].all(1)])
         judge = fit_by_em(recipe, train, number, known.starts) if fit is None else fit(recipe, train, number)
-        tally.parameters = judge.parameters
-        yield (number + 0.5) / FOLDS
+        tell(0.5)
         held = coded.table.to(dtype=torch.float64).rows(out)
         with torch.no_grad():
             log_prob = judge.log_prob(held.x.to(judge.dtype), held.missing, coded.keys[out])
-        tally.loglik[out] = log_prob.double() + coded.log_volume()[out]
-        for hidden in _hidden(judge, coded, held, out, parts[out], recipe.seed):
+        loglik = log_prob.double() + coded.log_volume()[out]
+        hidden = list(_hidden(judge, coded, held, out, parts[out], recipe.seed))
+        return _Fold(judge.parameters, out, loglik, hidden)
+
+    made: dict[int, _Fold] = {}
+    for number, one in (workers if fit is None else ONE_PROCESS).each(judged, range(FOLDS)):
+        made[number] = one
+        yield len(made) / FOLDS
+    tally = _Tally.empty(columns, odds)
+    for number in range(FOLDS):
+        tally.parameters, out, tally.loglik[out], every = made[number]
+        for hidden in every:
             tally.add(hidden)
     yield tally.scores()
+
+
+class _Fold(NamedTuple):
+    """What the rest of the rows say of a fold.
+
+    parameters  of the model
+    rows        [n] numbers of the rows of the fold
+    loglik      [n] log density of their observed cells, in units of the data
+    hidden      their cells that were hidden, each of HIDDEN_PARTS
+    """
+
+    parameters: int
+    rows: Tensor
+    loglik: Tensor
+    hidden: list[_HiddenCells]
 
 
 def _hidden(

@@ -33,14 +33,14 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from vgi_cli.completers.base import GivenUp, ask, never
+from vgi_cli.completers.base import ask, never
 from vgi_cli.data import Rounding, TensorTable
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.em import EmConfig, redraws_of
@@ -106,53 +106,8 @@ def row_weights(N: int, kind: Kind, generator: torch.Generator, rows: int | None
     return draws / draws.mean()
 
 
-def refits(
-    model: GaussianFamily,
-    table: TensorTable,
-    config: EmConfig,
-    numbers: Iterable[int] | Mapping[int, int],
-    stream: Callable[[int], torch.Generator],
-    *,
-    size: Size | None = None,
-    tolerance: float | None = None,
-    stop: Callable[[], bool] = never,
-) -> Iterator[Refit]:
-    """The refits of these numbers of a fitted model, which is left alone.
-
-    numbers    of a mapping also how many refits of this model come before each (else: as many as its number)
-    stream     the random stream of a refit, by its number: each is the same whatever the others are
-    size       None: `size_of`
-    tolerance  nats a free parameter; None: TOLERANCE, or ANEW_TOLERANCE
-    stop       asked between steps; where it is true, the refit under way and the others are left out
-
-    Rows that are not used do not enter. Where rows have weights, those of a sample come on top.
-    """
-    table = table.rows(table.used).to(dtype=torch.float64)
-    fitted = copy.deepcopy(model).double()
-    size = size_of(fitted, table.missing) if size is None else size
-    sampled = _Sampled(
-        fitted,
-        table,
-        size,
-        penalty=fitted.penalty(config.pooling, config.floor),
-        base=em_table(table.x, table.missing, table.relative_weight, table.scratch),
-        rounding=table.rounding if redraws_of(config, fitted, table) else None,
-        tolerance=tolerance,
-        stop=stop,
-    )
-    for number in numbers:
-        if stop():
-            return
-        before = numbers[number] if isinstance(numbers, Mapping) else number
-        try:
-            refit = sampled.refit(stream(number), before)
-        except GivenUp:
-            return
-        yield refit
-
-
 @dataclass(frozen=True)
-class _Sampled:
+class Sampled:
     """A fitted model, and the rows of which its refits have samples.
 
     table      its rows that are used, float64
@@ -173,6 +128,37 @@ class _Sampled:
     tolerance: float | None
     stop: Callable[[], bool]
 
+    @classmethod
+    def of(
+        cls,
+        model: GaussianFamily,
+        table: TensorTable,
+        config: EmConfig,
+        *,
+        size: Size | None = None,
+        tolerance: float | None = None,
+        stop: Callable[[], bool] = never,
+    ) -> Sampled:
+        """That of a fitted model, which is left alone, and a table, whose rows that are not used do not enter. Where
+        rows have weights, those of a sample come on top.
+
+        size       None: `size_of`
+        tolerance  nats a free parameter; None: TOLERANCE, or ANEW_TOLERANCE
+        stop       asked between steps: where it is true, the refit under way is given up
+        """
+        table = table.rows(table.used).to(dtype=torch.float64)
+        fitted = copy.deepcopy(model).double()
+        return cls(
+            fitted,
+            table,
+            size_of(fitted, table.missing) if size is None else size,
+            penalty=fitted.penalty(config.pooling, config.floor),
+            base=em_table(table.x, table.missing, table.relative_weight, table.scratch),
+            rounding=table.rounding if redraws_of(config, fitted, table) else None,
+            tolerance=tolerance,
+            stop=stop,
+        )
+
     @property
     def several(self) -> bool:
         """Whether the model has several components."""
@@ -184,7 +170,9 @@ class _Sampled:
         return self.size.rows >= self.table.N
 
     def refit(self, generator: torch.Generator, before: int) -> Refit:
-        """The model refitted to a sample of the rows; `before`: how many refits of it came before."""
+        """The model refitted to a sample of the rows; `before`: how many refits of it came before. GivenUp where `stop`
+        says so."""
+        ask(self.stop)
         refit = copy.deepcopy(self.fitted)
         weights = self._weights(generator)
         anew = self.all_rows and (refit.take_turn(before) or self.several)

@@ -29,6 +29,7 @@ from vgi_cli.methods.em.em import EmConfig, completed
 from vgi_cli.methods.em.steps import climb, nothing
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.family import FilledRows, GaussianFamily, em_table, step_work
+from vgi_cli.workers import ONE_PROCESS, Tell, Workers
 
 FOLDS = 3
 ROWS = 6_000
@@ -77,10 +78,11 @@ def choose_size(
     *,
     stop: Callable[[], bool] = never,
     progress: Callable[[float], None] = nothing,
+    workers: Workers = ONE_PROCESS,
 ) -> Sizing:
     """The size of a family for a table; values that the configuration states are kept. Deterministic by generator,
     unless `stop` ends the search: that is asked after every iteration of EM. `progress` is told the share of the
-    counted work that is done."""
+    counted work that is done; `workers` fit the candidates."""
     used = table.used
     paths = family.sizes(config, len(used), _numbers(table))
     if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
@@ -94,7 +96,7 @@ def choose_size(
     fold = torch.arange(table.N) % FOLDS
     starts = [completed(table.rows(fold != number), generator) for number in range(FOLDS)]
     seed = int(torch.randint(2**62, (), generator=generator))
-    search = _Search(family, paths, table, starts, em, seed, stop, progress)
+    search = _Search(family, paths, table, starts, em, seed, stop, progress, workers)
     overall = search.run()
     tried, cut = search.tried, search.cut
     if not tried:
@@ -113,6 +115,7 @@ class _Search:
     table          the rows that are compared, in FOLDS
     starts         of each fold, the rows of the others, completed
     seed           of the candidates' fits
+    workers        who makes these
     work           that was done
     tried          the candidates that were scored
     last_in_bound  those after which a path was left since the next one would have been too much work
@@ -127,6 +130,7 @@ class _Search:
     seed: int
     stop: Callable[[], bool]
     progress: Callable[[float], None]
+    workers: Workers = ONE_PROCESS
     work: float = 0.0
     tried: list[Candidate] = field(default_factory=list)
     last_in_bound: list[ModelConfig] = field(default_factory=list)
@@ -153,16 +157,19 @@ class _Search:
         `costs`: the work of its candidates, and of those of the paths after it."""
         best, worse = -math.inf, 0
         own, *others = costs
+        scores: list[float] = []
         for place, candidate in enumerate(path):
             if self.work + own[place] > WORK and self.tried:
                 self.last_in_bound += [self.tried[-1].config] * (place > 0)
                 break
             whole = self.work + _ahead([own[place:], *others], WORK - self.work)
             try:
-                score = self._score(candidate, own[place], whole)
+                if place == len(scores):
+                    scores += self._scores(path[place:], own[place:], whole)
             except GivenUp:
                 self.cut = True
                 break
+            score = scores[place]
             self.work += own[place]
             self.tried.append(Candidate(candidate, score))
             worse = 0 if score > best else worse + 1
@@ -171,14 +178,29 @@ class _Search:
                 break
         return best
 
-    def _score(self, candidate: ModelConfig, cost: float, whole: float) -> float:
-        """The score of a candidate, which takes `cost` of the `whole` work. GivenUp where the time is over."""
+    def _scores(self, path: Sequence[ModelConfig], costs: Sequence[float], whole: float) -> list[float]:
+        """The scores of the next candidates of a path, of which each takes its part of the `whole` work: of one, and by
+        several processes of as many more as these have time for meanwhile. GivenUp where the time is over."""
+        count = 1
+        while count < min(1 + self.workers.count // FOLDS, len(path)) and self.work + sum(costs[: count + 1]) <= WORK:
+            count += 1
 
-        def each(share: float) -> None:
-            self.progress((self.work + share * cost) / whole)
-            ask(self.stop)
+        def told(share: float) -> None:
+            self.progress((self.work + share * sum(costs[:count])) / whole)
 
-        return held_out(self.family, candidate, self.table, self.starts, self.em, self.seed, each)
+        def score(item: tuple[int, int], tell: Tell) -> float:
+            def each(share: float) -> None:
+                tell(share)
+                ask(self.stop)
+
+            place, number = item
+            return held_out(
+                self.family, path[place], self.table, (number, self.starts[number]), self.em, self.seed, each
+            )
+
+        items = [(place, number) for place in range(count) for number in range(FOLDS)]
+        sums = list(self.workers.in_order(score, items, told))
+        return [sum(sums[place * FOLDS : (place + 1) * FOLDS]) / self.table.N for place in range(count)]
 
     def reason(self, winner: Candidate, some: str) -> str:
         """Why the winner was chosen; `some`: on which rows, where these are not all."""
@@ -214,37 +236,28 @@ def held_out(
     family: type[GaussianFamily],
     config: ModelConfig,
     table: TensorTable,
-    starts: Sequence[Tensor],
+    fold: tuple[int, Tensor],
     em: EmConfig,
     seed: int,
     each: Callable[[float], None] = nothing,
 ) -> float:
-    """Mean over the rows of log p(x_obs) under a fit that has not seen the row, the family's share of a wide law mixed
-    in; `starts`: for each fold the rows [n, D] outside it, completed. `each` is told before every iteration which share
-    of them is done, at most."""
-    total = 0.0
-    fold = torch.arange(table.N) % FOLDS
+    """The sum over the rows of a fold of log p(x_obs) under a fit that has not seen them, the family's share of a wide
+    law mixed in; `fold`: its number, and the rows [n, D] outside it, completed. `each` is told before every iteration
+    which share of them is done, at most."""
+    number, start = fold
+    held = torch.arange(table.N) % FOLDS == number
     share = torch.tensor(family.undescribed, dtype=torch.float64)
-    wide = _wide_log_prob(table) + share.log()
-    for number in range(FOLDS):
-        each(number / FOLDS)
-        kept, held = fold != number, fold == number
-        model = family.build(config, table.layout).double()
-        part = table.rows(kept)
-        model.initialise_filled(FilledRows(starts[number], part.missing), torch.Generator().manual_seed(seed))
-        train = em_table(part.x, part.missing, part.relative_weight)
-        climb(
-            model,
-            train,
-            model.penalty(em.pooling, em.floor),
-            epochs=EPOCHS,
-            tolerance=TOLERANCE,
-            each=lambda done, number=number: each((number + done / EPOCHS) / FOLDS),  # type: ignore[misc]
-        )
-        with torch.no_grad():
-            log_prob = model.marginal_log_prob(table.x[held], table.missing[held])
-        total += torch.logaddexp(log_prob + (1 - share).log(), wide[held]).sum().item()
-    return total / table.N
+    wide = _wide_log_prob(table)[held] + share.log()
+    each(0.0)
+    model = family.build(config, table.layout).double()
+    part = table.rows(~held)
+    model.initialise_filled(FilledRows(start, part.missing), torch.Generator().manual_seed(seed))
+    train = em_table(part.x, part.missing, part.relative_weight)
+    penalty = model.penalty(em.pooling, em.floor)
+    climb(model, train, penalty, epochs=EPOCHS, tolerance=TOLERANCE, each=lambda done: each(done / EPOCHS))
+    with torch.no_grad():
+        log_prob = model.marginal_log_prob(table.x[held], table.missing[held])
+    return float(torch.logaddexp(log_prob + (1 - share).log(), wide).sum())
 
 
 def _wide_log_prob(table: TensorTable) -> Tensor:

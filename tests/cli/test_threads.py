@@ -1,0 +1,81 @@
+"""Fits that several processes share: `--threads`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.program import Vgi
+from vgi_cli.fitting.contest import contest, scoring
+from vgi_cli.runs.comparison import compared
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are made on Linux only")
+SAME = ("contest.json", "model.safetensors", "schema.json", "state.safetensors")
+"""Files that hold neither paths nor times nor the number of threads."""
+
+
+def both(rows: int = 150) -> pd.DataFrame:
+    """Numbers, one of them rounded, and levels that shift them."""
+    rng = np.random.default_rng(3)
+    group = rng.integers(3, size=rows)
+    a = rng.normal(size=rows) + group
+    b = np.round(2 * a + rng.normal(size=rows))
+    c = np.exp(0.5 * a + 0.3 * rng.normal(size=rows))
+    d = a - b / 3 + rng.normal(size=rows)
+    frame = pd.DataFrame({"g": np.array(["p", "q", "r"])[group], "a": a.round(4), "b": b, "c": c, "d": d})
+    return frame.mask(rng.random(frame.shape) < 0.2)
+
+
+@pytest.mark.parametrize("also", [[], ["--model", "mixture"]], ids=["auto", "mixture"])
+def test_a_fit_is_the_same_by_any_number_of_processes(
+    also: list[str], vgi: Vgi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both().to_csv("t.csv", index=False)
+    made: set[int] = set()
+    real = contest._Contest._take_up
+    monkeypatch.setattr(contest._Contest, "_take_up", lambda *a: (made.add(len(made)), real(*a))[1])
+    for threads in ("1", "2", "5"):
+        result = vgi("fit", "t.csv", "--out", f"run{threads}", "--threads", threads, "--epochs", 30, *also)
+        assert result.code == 0, result.err
+        assert "warning" not in result.err
+    for name in SAME:
+        if also and name == "contest.json":
+            continue
+        first = Path("run1", name).read_bytes()
+        assert all(Path(f"run{threads}", name).read_bytes() == first for threads in (2, 5)), name
+    assert bool(made) is not bool(also)
+    more = ("impute", "--checkpoint", "run2", "--m", "23", "--format", "long")  # three refits more than there are
+    again = [vgi(*more, "--threads", threads, "--out", f"m{threads}.csv") for threads in ("1", "3")]
+    assert [one.code for one in again] == [0, 0]
+    assert Path("m1.csv").read_bytes() == Path("m3.csv").read_bytes()
+
+
+def test_a_fit_that_is_stopped_keeps_what_its_processes_scored(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:
+    both(90).to_csv("t.csv", index=False)
+    whole = vgi("fit", "t.csv", "--out", "whole", "--threads", "2")
+    assert whole.code == 0, whole.err
+    here, real = os.getpid(), scoring.columns_of
+
+    def stop(rows: object) -> object:
+        if os.getpid() != here:  # one of the second lot: the first model is scored here
+            os.kill(here, signal.SIGINT)
+        return real(rows)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(contest, "columns_of", stop)
+        part = vgi("fit", "t.csv", "--out", "part", "--threads", "2")
+    assert part.code == 130 and "kept" in part.err
+    assert compared(Path("part")) >= 1
+    found = vgi("fit", "--resume", "--out", "part")
+    assert found.code == 0, found.err
+    assert "had been scored before the fit was stopped" in found.err
+    for name in SAME[:3]:
+        assert Path("part", name).read_bytes() == Path("whole", name).read_bytes(), name
+    shutil.rmtree("part")
