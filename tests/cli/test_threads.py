@@ -14,6 +14,7 @@ import pytest
 
 from tests.program import Vgi
 from vgi_cli.fitting.contest import contest, scoring
+from vgi_cli.machine import workers as machine
 from vgi_cli.runs.comparison import compared
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are made on Linux only")
@@ -33,24 +34,30 @@ def both(rows: int = 150) -> pd.DataFrame:
     return frame.mask(rng.random(frame.shape) < 0.2)
 
 
-@pytest.mark.parametrize("also", [[], ["--model", "mixture"]], ids=["auto", "mixture"])
+@pytest.mark.parametrize(
+    "also",
+    [[], ["--model", "mixture"], ["--model", "vae", "--epochs", "4", "--set", "bootstrap=3"]],
+    ids=lambda a: "-".join(a[:2]),
+)
 def test_a_fit_is_the_same_by_any_number_of_processes(
     also: list[str], vgi: Vgi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both().to_csv("t.csv", index=False)
-    made: set[int] = set()
-    real = contest._Contest._take_up
-    monkeypatch.setattr(contest._Contest, "_take_up", lambda *a: (made.add(len(made)), real(*a))[1])
+    teams: list[int] = []
+    real = machine._Team.__init__
+    monkeypatch.setattr(machine._Team, "__init__", lambda *a: (teams.append(a[3]), real(*a))[1])
     for threads in ("1", "2", "5"):
-        result = vgi("fit", "t.csv", "--out", f"run{threads}", "--threads", threads, "--epochs", 30, *also)
+        result = vgi("fit", "t.csv", "--out", f"run{threads}", "--threads", threads, *also)
         assert result.code == 0, result.err
         assert "warning" not in result.err
+        assert bool(teams) is (threads != "1")
+    assert {2, 4 if "vae" in also else 5} <= set(teams)  # never more than there are pieces
     for name in SAME:
-        if also and name == "contest.json":
-            continue
-        first = Path("run1", name).read_bytes()
-        assert all(Path(f"run{threads}", name).read_bytes() == first for threads in (2, 5)), name
-    assert bool(made) is not bool(also)
+        if not also or name != "contest.json":
+            first = Path("run1", name).read_bytes()
+            assert all(Path(f"run{threads}", name).read_bytes() == first for threads in (2, 5)), name
+    if "vae" in also:
+        return
     more = ("impute", "--checkpoint", "run2", "--m", "23", "--format", "long")  # three refits more than there are
     again = [vgi(*more, "--threads", threads, "--out", f"m{threads}.csv") for threads in ("1", "3")]
     assert [one.code for one in again] == [0, 0]

@@ -38,7 +38,7 @@ from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.reporting import POSTERIOR, REFITS
 from vgi_cli.settings.recipe import Recipe
-from vgi_cli.workers import Tell, room_of
+from vgi_cli.workers import ONE_PROCESS, Tell, room_of
 
 PREFIX, TREES = "bootstrap/", "trees/"
 WAY = "refitting/"
@@ -395,48 +395,71 @@ def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work)
     counts = None if fit.table.weight is None else fit.table.weight[rows].to("cpu", torch.float64)
     fitted, conditionals = fit.parameters["model"], fit.parameters["conditionals"]
     seed = int(torch.randint(2**62, (), generator=stream(recipe.seed, "bootstrap/steps")))
+    if len(kept) == size.refits:
+        return
+
+    def one(number: int, tell: Tell) -> _Stepped:
+        """The refit of this number; -1: the reference, to rows that count as in the fit."""
+        weight = torch.ones(size.rows, dtype=torch.float64)
+        if number >= 0:
+            weight = exponential_weights(size.rows, stream(recipe.seed, f"bootstrap/{number}"))
+        weight = weight if counts is None else weight * counts / (weight * counts).mean()
+        state, events = refit(fit.state, Reweighted(fitted, conditionals, rows, weight, size, seed))
+        for event in events:
+            if work.limit and work.ranks.any(work.limit.over()):
+                raise GivenUp
+            if isinstance(event, EpochEnd):
+                tell(event.epoch / size.epochs)
+        parameters = {name: value.detach().cpu().clone() for name, value in state.parts()["model"].items()}
+        return _Stepped(parameters, getattr(state, "healed", 0))
+
+    numbers = [-1, *range(len(kept), size.refits)]
+    workers = work.workers if _may_step_in_forks(fit.state) else ONE_PROCESS
+    room = room_of(fit.table.N, fit.table.D)
     reference: dict[str, Tensor] | None = None
     made: dict[str, Tensor] = {}
-    saved = time.monotonic()
-    total = size.refits + 1 - len(kept)
+    saved, done = time.monotonic(), len(kept)
     with work.reporter.stage(REFITS, "refits", work.limit.end) as stage:
-        for number in range(len(kept) - 1, size.refits):  # the first is the reference
-            if len(kept) == size.refits:
-                return
-            weight = torch.ones(size.rows, dtype=torch.float64)
-            if reference is not None:
-                weight = exponential_weights(size.rows, stream(recipe.seed, f"bootstrap/{number}"))
-            weight = weight if counts is None else weight * counts / (weight * counts).mean()
-            asked = Reweighted(fitted, conditionals, rows, weight, size, seed)
-            state, events = refit(fit.state, asked)
-            begun = number - len(kept) + 1
-            for event in events:
-                if work.limit and work.ranks.any(work.limit.over()):
-                    return
-                if isinstance(event, EpochEnd):
-                    stage((begun + event.epoch / size.epochs) / total, max(number, 0), size.refits)
-            if healed := getattr(state, "healed", 0):
-                work.reporter.warn(
-                    f"{healed} step{'s' * (healed > 1)} of refit {max(number, 0) + 1} by {recipe.method.named} had "
-                    "numbers that are not finite, or moved nothing: it went back to where it was good, with smaller "
-                    "steps"
-                )
-            found = {name: value.detach().cpu().clone() for name, value in state.parts()["model"].items()}
-            if reference is None:
-                reference = found
-                continue
-            own = moved(fitted, found, reference, math.sqrt(size.rows / len(there)))
-            if not all(bool(value.isfinite().all()) for value in own.values() if value.is_floating_point()):
-                raise FitError(
-                    f"refit {number + 1} by {recipe.method.named} has diverged: a parameter is no longer finite; the "
-                    "fit itself is saved",
-                    "fit again with a smaller --set optim.lr, or without refits: --set bootstrap=none",
-                )
-            made |= named(number, own)
-            yield own
-            if time.monotonic() - saved >= CHECKPOINT_SECONDS:
-                fit.keep({**_all_named(kept), **made})
-                saved = time.monotonic()
+        every = workers.in_order(one, numbers, lambda share: stage(share, done, size.refits), room=room)
+        try:
+            for number, (found, healed) in zip(numbers, every, strict=True):
+                if healed:
+                    work.reporter.warn(
+                        f"{healed} step{'s' * (healed > 1)} of refit {max(number, 0) + 1} by {recipe.method.named} had "
+                        "numbers that are not finite, or moved nothing: it went back to where it was good, with "
+                        "smaller steps"
+                    )
+                if reference is None:
+                    reference = found
+                    continue
+                own = moved(fitted, found, reference, math.sqrt(size.rows / len(there)))
+                if not all(bool(value.isfinite().all()) for value in own.values() if value.is_floating_point()):
+                    raise FitError(
+                        f"refit {number + 1} by {recipe.method.named} has diverged: a parameter is no longer finite; "
+                        "the fit itself is saved",
+                        "fit again with a smaller --set optim.lr, or without refits: --set bootstrap=none",
+                    )
+                made |= named(number, own)
+                done = number + 1
+                yield own
+                if time.monotonic() - saved >= CHECKPOINT_SECONDS:
+                    fit.keep({**_all_named(kept), **made})
+                    saved = time.monotonic()
+        except GivenUp:
+            return
+
+
+class _Stepped(NamedTuple):
+    """What a refit by steps has come to: parameters of its model, and how many steps it took back."""
+
+    parameters: dict[str, Tensor]
+    healed: int
+
+
+def _may_step_in_forks(state: Any) -> bool:
+    """Whether forks of this process can take gradient steps: on the CPU, and where there is no GPU, for which autograd
+    has threads that a fork would lose."""
+    return next(state.model.parameters()).device.type == "cpu" and not torch.cuda.is_available()
 
 
 def _all_named(refits: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -27,7 +27,7 @@ from typing import Any, cast
 
 import torch
 
-from vgi_cli.machine.device import cores
+from vgi_cli.machine.device import cores, one_thread
 from vgi_cli.machine.memory import free_ram
 from vgi_cli.maths import compiled
 from vgi_cli.workers import ONE_PROCESS, Item, Made, Tell, Workers, all_cores, tell_nobody
@@ -83,8 +83,14 @@ class Forks(Workers):
         self, task: Callable[[Item, Tell], Made], items: Sequence[Item], tell: Tell = tell_nobody, *, room: int = 0
     ) -> Iterator[tuple[int, Made]]:
         count = min(self.count, len(items), int(free_ram() // (2 * max(room, ROOM))))
+
+        def here(item: Item, tell: Tell) -> Made:
+            """As a fork does it."""
+            with one_thread():
+                return task(item, tell)
+
         if count < 2 or _inside.get():
-            yield from super().each(task, items, tell, room=room)
+            yield from super().each(here, items, tell, room=room)
             return
         self._prepare()
         with _Team(task, items, count) as team:
@@ -99,7 +105,7 @@ class Forks(Workers):
             )
             done = len(items) - len(left)
             for place in left:
-                yield place, task(items[place], lambda share: tell((done + share) / len(items)))  # noqa: B023
+                yield place, here(items[place], lambda share: tell((done + share) / len(items)))  # noqa: B023
                 done += 1
 
 
