@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -175,6 +176,9 @@ def test_it_says_what_would_be_fitted_and_where_to(vgi: Vgi, table: Path, tmp_pa
     assert re.fullmatch(said, told["time"])
     assert re.fullmatch(r"about [\d.]+ .?B beside the program; [\d.]+ .?B are free", told["memory"])
     assert told["run"] == "run2"
+    if sys.platform == "linux":
+        shared = plan(vgi("fit", "t.csv", "--dry-run", "--threads", "2").out)["device"]
+        assert shared == "cpu, 2 threads; 2 processes share models, refits and trees"
     flags = [
         "--model",
         "flow",

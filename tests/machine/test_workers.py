@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -121,6 +123,23 @@ def test_the_work_of_a_fork_that_is_lost_is_done_all_the_same(how: str) -> None:
     assert list(several.in_order(lost, range(6))) == list(range(6))
     assert len(said) == 1 and "of 2 processes that shared the work" in said[0] and "ended from outside" in said[0]
     assert several.count == 1 and not running()
+
+
+@pytest.mark.parametrize("started", [0, 1])
+def test_what_the_system_does_not_let_start_is_done_here(started: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, begun = multiprocessing.process.BaseProcess.start, list[object]()
+
+    def start(process: Any) -> None:
+        if len(begun) == started:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        begun.append(process)
+        real(process)
+
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", start)
+    said: list[str] = []
+    several = forks(2, said.append)
+    assert list(several.in_order(lambda item, tell: 2 * item, range(5))) == [0, 2, 4, 6, 8]
+    assert said == [] if started else "lets the program start no further process" in said[0]
 
 
 def test_a_fork_makes_no_forks_and_computes_on_one_thread() -> None:

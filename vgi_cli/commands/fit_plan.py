@@ -16,7 +16,8 @@ from vgi_cli.fitting.rows import Rows
 from vgi_cli.fitting.trial import can_be_tried, tried, when_compared
 from vgi_cli.machine.device import one_thread, resolve_device
 from vgi_cli.machine.memory import free_ram, in_words
-from vgi_cli.reporting import TRYING, Reporter
+from vgi_cli.machine.workers import workers_for
+from vgi_cli.reporting import TRYING, Reporter, Silent
 from vgi_cli.runs.folder import next_free
 from vgi_cli.settings import components
 from vgi_cli.settings.recipe import Recipe
@@ -52,12 +53,19 @@ def fit_plan(
         *([("held out", f"{held.table.N:,} rows, which select the epoch")] if held is not None else []),
         *([("compared too", _others(train, chosen, request, reporter))] if compared and recipe.compare else []),
         ("refits", f"at most {refits}, for the uncertainty of the fit" if refits else "none"),
-        ("device", f"{device if gpu else 'cpu'}, {chosen.threads or 1} thread{'s' * ((chosen.threads or 1) > 1)}"),
+        ("device", _device(str(device) if gpu else "cpu", chosen.threads)),
         *_costs(train, chosen, compared, reporter),
     ]
     if chosen.time_limit is not None:
         lines.append(("time limit", str(chosen.time_limit)))
     return [*lines, where]
+
+
+def _device(name: str, threads: int | None) -> str:
+    """Where the numbers are computed, and by how many; `threads`: what was said."""
+    several = workers_for(threads, Silent().warn).count
+    shared = f"; {several} processes share models, refits and trees" if several > 1 else ""
+    return f"{name}, {threads or 1} thread{'s' * ((threads or 1) > 1)}{shared}"
 
 
 def _others(train: Rows, chosen: Recipe, request: FitRequest, reporter: Reporter) -> str:

@@ -95,14 +95,10 @@ class Forks(Workers):
         self._prepare()
         with _Team(task, items, count) as team:
             yield from team.made(tell)
-            left = team.left
+            left, why = team.left, team.why
         if left:
             self.count = 1
-            self._lost(
-                f"{team.lost} of {count} processes that shared the work "
-                f"{'was' if team.lost == 1 else 'were'} ended from outside, as a system does that is short of memory: "
-                "one process does what is left"
-            )
+            self._lost(f"{why}: one process does what is left")
             done = len(items) - len(left)
             for place in left:
                 yield place, here(items[place], lambda share: tell((done + share) / len(items)))  # noqa: B023
@@ -113,7 +109,7 @@ class _Team:
     """Forks at work.
 
     left  the places of the items that were not done, once all forks have ended
-    lost  how many of the forks ended before they were told to
+    why   in words
     """
 
     def __init__(self, task: Callable[[Any, Tell], Any], items: Sequence[Any], count: int) -> None:
@@ -121,8 +117,18 @@ class _Team:
         self._shares: dict[int, float] = {}
         self._open: dict[Connection[Any, Any], int | None] = {}  # of each fork, and the place of its item
         self._forks: list[Any] = []
+        self._lost = 0
         self.left = list(range(len(items)))
-        self.lost = 0
+
+    @property
+    def why(self) -> str:
+        if not self._forks:
+            return "the system lets the program start no further process"
+        were = "was" if self._lost == 1 else "were"
+        return (
+            f"{self._lost} of {len(self._forks)} processes that shared the work {were} ended from outside, as a system "
+            "does that is short of memory"
+        )
 
     def __enter__(self) -> _Team:
         context = multiprocessing.get_context("fork")
@@ -133,9 +139,14 @@ class _Team:
                     here, there = context.Pipe()
                     others = [*self._open, here]
                     fork = context.Process(target=self._serve, args=(there, others, os.getpid()), daemon=True)
-                    fork.start()
+                    try:
+                        fork.start()
+                    except OSError:  # those that there are do the work
+                        here.close()
+                        break
+                    finally:
+                        there.close()
                     self._forks.append(fork)
-                    there.close()
                     self._open[here] = None
         except BaseException:
             self.__exit__()
@@ -164,7 +175,7 @@ class _Team:
                     place = self._open.pop(pipe)
                     pipe.close()
                     if place is not None:
-                        self.lost += 1
+                        self._lost += 1
                         waiting.append(place)
                     continue
                 place = self._open[pipe]

@@ -308,7 +308,7 @@ _UNSEEN = (
 Unseen = Annotated[str | None, Option(_UNSEEN, "RULE", "table.unseen")]
 Seed = Annotated[int | None, Option("Seed (fit: 0; afterwards: the run's).", "N", "seed")]
 Device = Annotated[str | None, Option("auto, cpu, cuda, cuda:1, …. [env var: VGI_DEVICE]", "NAME", "device")]
-Threads = Annotated[int | None, Option("Threads on the CPU. [env var: VGI_THREADS]", "N", "threads")]
+Threads = Annotated[int | None, Option("Threads and processes on the CPU. [env var: VGI_THREADS]", "N", "threads")]
 _COMPILE = "Capture the steps as CUDA graphs, or in `vgi fit` compile the density on a CPU: auto, off or on."
 Compile = Annotated[str | None, Option(_COMPILE, "WHEN", "compile", after="threads")]
 _PLUGIN = (
