@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,7 +157,7 @@ def early(out: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> vgi_cli
     """A fit that held-out rows end as soon as they may."""
     monkeypatch.setattr(plateau, "GAIN", 10.0)
     said = {**FLOW, **WARM, "bootstrap": 3, **options.pop("set", {})}
-    return vgi_cli.fit(frame(), model="flow", threads=1, out=out, set=said, **options)
+    return vgi_cli.fit(frame(), model="flow", out=out, set=said, **{"threads": 1, **options})
 
 
 @pytest.mark.slow
@@ -186,6 +188,20 @@ def test_where_held_out_rows_ended_the_fit_each_refit_is_a_fit_of_its_own(
     said.clear()
     assert not run.impute(m=2, say=said.append)[0].isna().any().any()
     assert said[0] == "the draws include the uncertainty of the fit: 3 bootstrap refits by vgi"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="forks are made on Linux only")
+def test_they_are_the_same_by_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = early(tmp_path / "alone", monkeypatch)
+    here, anew = os.getpid(), carry_out._anew
+
+    def elsewhere(*args: Any) -> dict[str, torch.Tensor]:
+        assert os.getpid() != here
+        return anew(*args)
+
+    monkeypatch.setattr(carry_out, "_anew", elsewhere)
+    assert same_tensors(parameters(early(tmp_path / "two", monkeypatch, threads=2).path), parameters(alone.path))
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from vgi_cli.completers.base import GivenUp
+from vgi_cli.completers.base import GivenUp, ask
 from vgi_cli.data import TensorTable
 from vgi_cli.encoding.recode import NO_RECODERS, Recoder
 from vgi_cli.errors import FitError, Interrupted, UsageError
@@ -356,28 +356,37 @@ def _anew(
     )
     made = dict(_all_named(fit.kept[:count]))
     done, saved = min(len(fit.kept), count), time.monotonic()
+
+    def one(number: int, _: Tell) -> dict[str, Tensor]:
+        weight = torch.zeros(fit.table.N, dtype=torch.float64)
+        weight[there] = exponential_weights(len(there), stream(recipe.seed, f"bootstrap/{number}"))
+        if fit.table.weight is not None:
+            weight = weight * fit.table.weight.to("cpu", torch.float64)
+        try:
+            own = fitted(weight, stream(recipe.seed, f"bootstrap/{number}/anew"))
+        except TimeUp:
+            raise GivenUp from None
+        except FitError as error:
+            raise FitError(
+                f"refit {number + 1} by {method}: {error.message}; the fit itself is saved", error.hint
+            ) from None
+        ask(work.limit.over)
+        return own
+
+    workers = work.workers if _may_step_in_forks(fit.state) else ONE_PROCESS
+    room = room_of(fit.table.N, fit.table.D)
     with work.reporter.stage(REFITS, "refits", work.limit.end) as stage:
-        for number in range(done, count):
-            stage(number / count, number, count)
-            weight = torch.zeros(fit.table.N, dtype=torch.float64)
-            weight[there] = exponential_weights(len(there), stream(recipe.seed, f"bootstrap/{number}"))
-            if fit.table.weight is not None:
-                weight = weight * fit.table.weight.to("cpu", torch.float64)
-            try:
-                own = fitted(weight, stream(recipe.seed, f"bootstrap/{number}/anew"))
-            except TimeUp:
-                break
-            except FitError as error:
-                raise FitError(
-                    f"refit {number + 1} by {method}: {error.message}; the fit itself is saved", error.hint
-                ) from None
-            if work.limit.over():
-                break
-            made |= named(number, own)
-            done = number + 1
-            if time.monotonic() - saved >= CHECKPOINT_SECONDS:
-                fit.keep(made)
-                saved = time.monotonic()
+        stage(done / count, done, count)
+        try:
+            for own in workers.in_order(one, range(done, count), room=room):
+                made |= named(done, own)
+                done += 1
+                stage(done / count, done, count)
+                if time.monotonic() - saved >= CHECKPOINT_SECONDS:
+                    fit.keep(made)
+                    saved = time.monotonic()
+        except GivenUp:
+            pass
     return _enough(Refitted(made, method, work=float(done)), done, count, work)
 
 

@@ -76,14 +76,16 @@ def cores() -> int:
 def default_threads(work: float) -> int:
     """Threads for a fit whose step costs about `work` multiplications: one for small steps, at most four, and no more
     than OMP_NUM_THREADS allows where that is a number."""
+    if _alone.get():
+        return 1
     allowed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     limit = int(allowed) if allowed.isdecimal() and int(allowed) > 0 else 4
     return max(1, min(cores(), 4, limit, int(work / WORK_PER_THREAD)))
 
 
 def set_threads(threads: int, where: str = "--threads") -> None:
-    """Use that many threads inside torch. UsageError where the system does not let so many be started: the library
-    that starts them would end the process without a word."""
+    """Use that many threads inside torch, but for work that is held to one (`one_thread`). UsageError where the system
+    does not let so many be started: the library that starts them would end the process without a word."""
     import torch
 
     if threads > cores() and (most := _startable(threads)) < threads:
@@ -91,6 +93,8 @@ def set_threads(threads: int, where: str = "--threads") -> None:
             f"{where} {threads}: this system lets the program start {most} threads",
             f"give a whole number from 1 to {cores()}, the cores that the program may use",
         )
+    if _alone.get():
+        return
     before = _before.get()
     if before is not None:
         before.append(torch.get_num_threads())
@@ -118,17 +122,22 @@ def kept_threads() -> Iterator[None]:
             torch.set_num_threads(numbers[0])
 
 
+_alone: ContextVar[bool] = ContextVar("_alone", default=False)
+"""Whether this is within `one_thread`."""
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute on one thread inside torch, whose rounding then depends on no number of threads."""
+    """Compute on one thread inside torch, whatever is set within: rounding then depends on no number of threads."""
     import torch
 
-    before = torch.get_num_threads()
+    before, token = torch.get_num_threads(), _alone.set(True)
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+        _alone.reset(token)
 
 
 def _startable(count: int) -> int:

@@ -202,25 +202,31 @@ class _Team:
             other.close()
         _inside.set(True)
         gc.freeze()  # what is there already is shared with the others as long as nobody looks it through
-        torch.set_num_threads(1)
-        while (place := pickle.loads(pipe.recv_bytes())) is not None:
-            told = 0.0
+        with one_thread():
+            while (place := pickle.loads(pipe.recv_bytes())) is not None:
+                if not self._carry_out(place, pipe):
+                    return  # as one that the system has ended
 
-            def tell(share: float) -> None:
-                nonlocal told
-                if share >= told + SOON:
-                    told = share
-                    pipe.send_bytes(_bytes(("share", share)))
+    def _carry_out(self, place: int, pipe: Connection[Any, Any]) -> bool:
+        """What a fork makes of an item, handed back; False where it lacks the memory."""
+        told = 0.0
 
-            try:
-                made = self._task(self._items[place], tell)
-            except MemoryError:
-                return  # as one that the system has ended
-            except Exception as error:
-                error.add_note("".join(traceback.format_exception(error)))
-                pipe.send_bytes(_bytes(("raised", error)))
-            else:
-                pipe.send_bytes(_bytes(("made", made)))
+        def tell(share: float) -> None:
+            nonlocal told
+            if share >= told + SOON:
+                told = share
+                pipe.send_bytes(_bytes(("share", share)))
+
+        try:
+            made = self._task(self._items[place], tell)
+        except MemoryError:
+            return False
+        except Exception as error:
+            error.add_note("".join(traceback.format_exception(error)))
+            pipe.send_bytes(_bytes(("raised", error)))
+        else:
+            pipe.send_bytes(_bytes(("made", made)))
+        return True
 
 
 class _Pickler(pickle.Pickler):
