@@ -145,5 +145,5 @@ def test_starts_at_the_frequencies_of_the_levels(variance: str) -> None:
 
 
 def test_latents_where_nobody_says_count_the_free_numbers() -> None:
-    for layout, latents in ((LAYOUT, 3), (Layout.of("ab", levels=(2, 2)), 1), (Layout.of("a", levels=(50,)), 10)):
+    for layout, latents in ((LAYOUT, 6), (Layout.of("ab", levels=(2, 2)), 2), (Layout.of("a", levels=(50,)), 10)):
         assert VariationalAutoencoder.build(VaeConfig(), layout).latents == latents

@@ -43,19 +43,22 @@ from vgi_cli.machine.work import OutOfTime, TimeUp, Work
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import DRAWING, Reporter, Stage
-from vgi_cli.samplers.base import ROW_BLOCK, Box, Imputer
+from vgi_cli.samplers.base import ROW_BLOCK, Box, Imputer, add_counts, counted
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.samplers.selected import Selected
 from vgi_cli.table.base import Table
 from vgi_cli.table.draws import SpooledDraws, require_finite
 from vgi_cli.table.fills import avoid_codes
 from vgi_cli.table.source import Source
+from vgi_cli.workers import ONE_PROCESS, Tell, room_of
 
 STRATA = 20
 """Draws of an even estimate that divide the distribution of a cell among them; of more, each so many of them do."""
 BEYOND_ZERO = 0.06
 """Share of a column's fills first drawn beyond zero from which on it is said: of columns that cannot be negative,
 skewed ones too, models draw fewer (ten such columns of real tables, 30 % of the cells hidden: at most 0.05)."""
+SHARED_CELLS = 2_000
+"""Of fewer cells, in all draws, no processes are made to share the work."""
 NAMED = 3
 """Rules that are named, of those that fills do not keep to."""
 AVERAGED_CELLS = 1 << 21
@@ -112,6 +115,7 @@ class Sampling:
         self._fitted, self._request, self._reporter, self._limit = fitted, request, work.reporter, work.limit
         self._m, self.shard = cast(int, request.m), request.part
         self._device = compute_on(fitted, request)
+        self._workers = work.workers if self._device.type == "cpu" else ONE_PROCESS
         self._seed = seed_of(fitted, request)
         self.sampler = sampler_of(fitted, request)
         self._imputer: Imputer | None = None
@@ -250,7 +254,25 @@ class Sampling:
         x, missing = rows.table.x.to(self._device, self._dtype), rows.table.missing.to(self._device)
         out = x.expand(len(noise.draws), *x.shape).clone()
         index = rows.table.layout.of_columns(missing).any(1).nonzero()[:, 0]
-        for some in index.split(imputer.rows_at_once(len(noise.draws), x)):
+        parts = index.split(imputer.rows_at_once(len(noise.draws), x))
+        if self._workers.count > 1 and imputer.parallel and int(missing.sum()) * len(noise.draws) >= SHARED_CELLS:
+            groups = torch.arange(len(noise.draws)).split(-(-len(noise.draws) // self._workers.count))
+            pieces = [(some, group) for some in parts for group in groups]
+
+            def drawn(piece: tuple[Tensor, Tensor], tell: Tell) -> tuple[Tensor, list[Tensor]]:
+                some, group = piece
+                own = noise.select(rows=some).select(draws=group)
+                imputer.watch = tell
+                return counted(imputer, lambda: impute_rows(imputer, x[some], missing[some], own, box))
+
+            room = room_of(len(x) * len(noise.draws), x.shape[1])
+            for place, (part, more) in self._workers.each(drawn, pieces, watch.within(len(index)), room=room):
+                some, group = pieces[place]
+                out[group[:, None], some] = part
+                add_counts(imputer, more)
+            watch.add(len(index))
+            return out
+        for some in parts:
             imputer.watch = watch.within(len(some))
             out[:, some] = impute_rows(imputer, x[some], missing[some], noise.select(rows=some), box)
             watch.add(len(some))

@@ -68,6 +68,9 @@ def unwatched(share: float) -> None:
 class Imputer(ABC):
     """Draws from some p(x_mis | x_obs), restricted to a box."""
 
+    parallel: bool = False
+    """Whether a draw of a row is the same whatever else was drawn before it or beside it, and `counts` are all that
+    draws leave behind: then several processes may make them."""
     watch: Callable[[float], None] = staticmethod(unwatched)
     """Told on the way which share of a call of `sample` is done, by samplers that take long; what it raises ends it."""
 
@@ -92,6 +95,11 @@ class Imputer(ABC):
         this sampler makes its draw of that number; None: it cannot tell."""
         return None
 
+    def counts(self) -> list[Tensor]:
+        """What `diagnostics` are made of, where it is `parallel`: tensors that grow in place with every draw, by the
+        same whoever makes it."""
+        return []
+
     def diagnostics(self) -> dict[str, object]:
         """What the report says about the draws so far (redrawn cells, acceptance, mixing); empty when nothing."""
         return {}
@@ -110,6 +118,19 @@ def impute(imputer: Imputer, x: Tensor, missing: Tensor, noise: KeyedNoise, box:
         draws = imputer.sample(block, holes, noise.select(rows=index), box)
         out.append(draws[:, : stop - start])
     return torch.cat(out, 1) if out else x.new_zeros(len(noise.draws), 0, x.shape[1])
+
+
+def counted(imputer: Imputer, draw: Callable[[], Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """What an imputer draws, and by how much its counts grow."""
+    before = [count.clone() for count in imputer.counts()]
+    drawn = draw()
+    return drawn, [now - then for now, then in zip(imputer.counts(), before, strict=True)]
+
+
+def add_counts(imputer: Imputer, more: Sequence[Tensor]) -> None:
+    """Let the counts of an imputer grow by those of draws that another process has made."""
+    for own, other in zip(imputer.counts(), more, strict=True):
+        own += other
 
 
 @torch.no_grad()

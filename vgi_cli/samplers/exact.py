@@ -32,6 +32,8 @@ class ExactImputer(Imputer):
     models are such that were fitted to cells drawn so.
     """
 
+    parallel = True
+
     def __init__(
         self,
         models: Sequence[Marginal],
@@ -46,10 +48,10 @@ class ExactImputer(Imputer):
         if not models:
             raise ValueError("ExactImputer needs at least one model")
         self._tails, self._names = tails, names
-        self._by_dimension: Tensor | None = None
+        self._by_dimension = torch.zeros(3, len(names), dtype=torch.int64)  # below, above the box; drawn
         self._models, self._rounding = list(models), rounding
         self._attempts, self._sweeps = attempts, sweeps
-        self._cells = self._redrawn = self._swept = 0
+        self._counts = torch.zeros(3, dtype=torch.int64)  # cells; those drawn anew; rows with sweeps
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Joint draws, redrawn until they lie in the box."""
@@ -81,12 +83,10 @@ class ExactImputer(Imputer):
         else:
             result = torch.stack([self._placed(model, x, missing, noise, i) for i in range(len(noise.draws))])
         outside = self._outside(box, missing, result)  # [n, R, D]
-        self._cells += int(missing.sum()) * len(noise.draws)
-        self._redrawn += int(outside.sum())
+        self._counts += torch.tensor([int(missing.sum()) * len(noise.draws), int(outside.sum()), 0])
         if self._names:
             sides = [(outside & side).sum((0, 1)) for side in (result < box.low, result > box.high)]
-            counts = torch.stack([*sides, missing.sum(0) * len(noise.draws)]).cpu()
-            self._by_dimension = counts if self._by_dimension is None else self._by_dimension + counts
+            self._by_dimension += torch.stack([*sides, missing.sum(0) * len(noise.draws)]).cpu()
         again, left = outside.any(-1).nonzero(), [outside.new_zeros(0)]  # which draw, which row
         for place, (i, r) in enumerate(_pieces(again, REDRAWN)):
             self.watch(part[0] + 0.5 * part[1] * place * REDRAWN / len(again))
@@ -96,7 +96,7 @@ class ExactImputer(Imputer):
         for place, (i, r) in enumerate(_pieces(rest, SWEPT)):
             self.watch(part[0] + 0.5 * part[1] * (1 + place * SWEPT / len(rest)))
             result[i, r] = self._gibbs(model, result[i, r], missing[r], noise.paired(i, r).at("gibbs"), box)
-        self._swept += len(rest)
+        self._counts[2] += len(rest)
         return result
 
     def _outside(self, box: Box, missing: Tensor, x: Tensor) -> Tensor:
@@ -144,11 +144,17 @@ class ExactImputer(Imputer):
     def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor:
         return enumerated(self._models[draw % len(self._models)], x, j)
 
+    def counts(self) -> list[Tensor]:
+        return [self._counts, self._by_dimension]
+
     def diagnostics(self) -> dict[str, object]:
         """Cells drawn, cells whose first draw fell outside the box (all, and as shares of each dimension's below and
-        above it), rows that needed Gibbs sweeps."""
-        found: dict[str, object] = {"cells": self._cells, "redrawn_cells": self._redrawn, "swept_rows": self._swept}
-        if self._by_dimension is not None:
+        above it), rows that needed Gibbs sweeps; empty where nothing was drawn."""
+        cells, redrawn, swept = self._counts.tolist()
+        if not cells:
+            return {}
+        found: dict[str, object] = {"cells": cells, "redrawn_cells": redrawn, "swept_rows": swept}
+        if self._names:
             of = zip(self._names, *self._by_dimension.tolist(), strict=True)
             shares = [(name, below / max(drawn, 1), above / max(drawn, 1)) for name, below, above, drawn in of]
             found["below_by_column"] = {name: below for name, below, _ in shares}

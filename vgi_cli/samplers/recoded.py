@@ -20,6 +20,7 @@ class Recoded(Imputer):
     def __init__(self, imputer: Imputer, there: Callable[[Tensor], Tensor], back: Callable[[Tensor], Tensor]) -> None:
         """there, back: of rows [.., D], to the coordinates of the imputer and from them."""
         self._imputer, self._there, self._back = imputer, there, back
+        self.parallel = imputer.parallel
 
     def rows_at_once(self, draws: int, x: Tensor) -> int:
         return self._imputer.rows_at_once(draws, x)
@@ -33,6 +34,9 @@ class Recoded(Imputer):
 
     def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor | None:
         return self._imputer.level_probabilities(self._there(x), j, draw)
+
+    def counts(self) -> list[Tensor]:
+        return self._imputer.counts()
 
     def diagnostics(self) -> dict[str, object]:
         """Those of the imputer."""

@@ -29,7 +29,8 @@ class Selected(Imputer):
         """probability: of draws [n, R, D] and missing [R, D] how likely the mask of each is [n, R], in units of the
         likeliest, 1 where it says nothing."""
         self._imputer, self._probability = imputer, probability
-        self._refused = self._kept = 0
+        self.parallel = imputer.parallel
+        self._counts = torch.zeros(2, dtype=torch.int64)  # rows drawn anew; those of which no draw was accepted
 
     def require(self, keys: Tensor, missing: Tensor, m: int) -> None:
         self._imputer.require(keys, missing, m)
@@ -44,7 +45,7 @@ class Selected(Imputer):
         out = self._imputer.sample(x, missing, noise, box)
         total = self._probability(out, missing)
         refused = noise.at("selection").uniform(("selection",))[..., 0].to(total.device) >= total
-        self._refused += int(refused.sum())
+        self._counts[0] += int(refused.sum())
         attempt = 1
         while attempt <= ATTEMPTS and bool(refused.any()):
             done = FIRST + (1 - FIRST) * (attempt - 1) / ATTEMPTS
@@ -69,7 +70,7 @@ class Selected(Imputer):
                 total[at] = torch.where(open_, total[at] + weight, total[at])
                 refused[at] &= ~accepted
             attempt += several
-        self._kept += int(refused.sum())
+        self._counts[1] += int(refused.sum())
         return out
 
     @staticmethod
@@ -81,6 +82,10 @@ class Selected(Imputer):
     def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor | None:
         return self._imputer.level_probabilities(x, j, draw)
 
+    def counts(self) -> list[Tensor]:
+        return [*self._imputer.counts(), self._counts]
+
     def diagnostics(self) -> dict[str, object]:
         """Those of the imputer; rows, of all draws, that were drawn anew, and those of which none was accepted."""
-        return {**self._imputer.diagnostics(), "redrawn_rows": self._refused, "unlikely_rows": self._kept}
+        refused, kept = self._counts.tolist()
+        return {**self._imputer.diagnostics(), "redrawn_rows": refused, "unlikely_rows": kept}

@@ -144,6 +144,8 @@ class TreesImputer(Imputer):
     in turn is drawn anew, given the others, from its law under the refit as the refit's tree corrects it. What falls
     outside the box is drawn from the law of the refit truncated to it."""
 
+    parallel = True
+
     def __init__(
         self,
         models: Sequence[GaussianFamily],
@@ -157,7 +159,7 @@ class TreesImputer(Imputer):
         self._laws = [copy.deepcopy(model).cpu().cell_laws() for model in models]
         self._trees = trees or [[None] * layout.D for _ in models]
         self._indicators = Indicators(layout.level_counts)
-        self._revised = 0
+        self._revised = torch.zeros((), dtype=torch.int64)
 
     @torch.no_grad()
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
@@ -199,7 +201,7 @@ class TreesImputer(Imputer):
                     again = laws.redraw(now, j, box.low[j], box.high[j], choice[index, j], u[index, j])
                     drawn = torch.where(outside, again, drawn)
                 x[rows, j] = drawn[: len(rows)]
-        self._revised += int(missing.sum())
+        self._revised += missing.sum()
         return x.view(draws.shape)
 
     def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor:
@@ -207,9 +209,13 @@ class TreesImputer(Imputer):
         cell = Cell(self._laws[number], self._indicators, rows, j)
         return cell.probabilities(self._trees[number][j]).to(x.device)
 
+    def counts(self) -> list[Tensor]:
+        return [*self._exact.counts(), self._revised]
+
     def diagnostics(self) -> dict[str, object]:
         """What the exact draws report, and how many cells were revised."""
-        return {**self._exact.diagnostics(), "revised_cells": self._revised}
+        found = self._exact.diagnostics()
+        return {**found, "revised_cells": int(self._revised)} if found else {}
 
 
 def build(fitted: SamplerInput) -> TreesImputer:

@@ -22,6 +22,7 @@ class InTurn(Imputer):
         if not imputers:
             raise ValueError("InTurn needs at least one imputer")
         self._imputers = list(imputers)
+        self.parallel = all(imputer.parallel for imputer in imputers)
 
     def rows_at_once(self, draws: int, x: Tensor) -> int:
         return self._imputers[0].rows_at_once(-(-draws // len(self._imputers)), x)
@@ -43,6 +44,9 @@ class InTurn(Imputer):
 
     def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor | None:
         return self._imputers[draw % len(self._imputers)].level_probabilities(x, j, draw)
+
+    def counts(self) -> list[Tensor]:
+        return [count for imputer in self._imputers for count in imputer.counts()]
 
     def diagnostics(self) -> dict[str, object]:
         """Those of all imputers that have drawn, in one (see `pooled`)."""

@@ -22,7 +22,7 @@ from vgi_cli.models.vae.codes import Code, MixtureCode, NormalCode
 from vgi_cli.models.vae.encoders import MaskedRows, RowNetwork, SetRows
 from vgi_cli.ranges import Components, Layers, NotNegative, Width
 
-MOST_LATENTS = 10
+FEWEST_LATENTS, MOST_LATENTS = 2, 10
 WIDTHS = {"masked": (200,), "set": (200, 100, 100)}  # of the encoder's hidden layers, as in the authors' code
 BLOCKS = {
     "accept": "gibbs",
@@ -36,7 +36,7 @@ BLOCKS = {
 class VaeConfig(ModelConfig):
     """Settings of a variational autoencoder (`model.*`)."""
 
-    latents: Width | None = Field(None, description="Continuous latents; none: half the free numbers, at most 10.")
+    latents: Width | None = Field(None, description="Continuous latents; none: one fewer than the free numbers, 2 to 10.")
     encoding: Literal["masked", "set"] = Field("masked", description="Holes at 0, or the set of observed cells.")
     encoder: Layers | None = Field(None, description="Hidden layers of the encoder; none: by `encoding`.")
     embedding: Width = Field(50, description="Length of a column's embedding (`set`).")
@@ -49,7 +49,8 @@ class VaeConfig(ModelConfig):
     floor: NotNegative = Field(1e-3, description="Least variance of the decoder, in units of a column's.")
 
     def settled(self, layout: Layout) -> Self:
-        latents = self.latents or min(MOST_LATENTS, max(1, sum(max(L - 1, 1) for L in layout.level_counts) // 2))
+        free = sum(max(L - 1, 1) for L in layout.level_counts)
+        latents = self.latents or min(MOST_LATENTS, max(min(free, FEWEST_LATENTS), free - 1))
         encoder = WIDTHS[self.encoding] if self.encoder is None else self.encoder
         return self.model_copy(update={"latents": latents, "encoder": encoder})
 
