@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 
 from tests.program import Vgi
+from vgi_cli.commands import sampling
 from vgi_cli.fitting.contest import contest, scoring
 from vgi_cli.machine import workers as machine
 from vgi_cli.runs.comparison import compared
@@ -22,8 +24,8 @@ SAME = ("contest.json", "model.safetensors", "schema.json", "state.safetensors")
 """Files that hold neither paths nor times nor the number of threads."""
 
 
-def both(rows: int = 150) -> pd.DataFrame:
-    """Numbers, one of them rounded, and levels that shift them."""
+def both(rows: int = 150, hidden: float = 0.2) -> pd.DataFrame:
+    """Numbers, one of them rounded, and levels that shift them; a share of the cells is missing."""
     rng = np.random.default_rng(3)
     group = rng.integers(3, size=rows)
     a = rng.normal(size=rows) + group
@@ -31,7 +33,7 @@ def both(rows: int = 150) -> pd.DataFrame:
     c = np.exp(0.5 * a + 0.3 * rng.normal(size=rows))
     d = a - b / 3 + rng.normal(size=rows)
     frame = pd.DataFrame({"g": np.array(["p", "q", "r"])[group], "a": a.round(4), "b": b, "c": c, "d": d})
-    return frame.mask(rng.random(frame.shape) < 0.2)
+    return frame.mask(rng.random(frame.shape) < hidden)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +64,16 @@ def test_a_fit_is_the_same_by_any_number_of_processes(
     again = [vgi(*more, "--threads", threads, "--out", f"m{threads}.csv") for threads in ("1", "3")]
     assert [one.code for one in again] == [0, 0]
     assert Path("m1.csv").read_bytes() == Path("m3.csv").read_bytes()
+    both(hidden=0.0).to_csv("full.csv", index=False)
+    scored = ("evaluate", "--checkpoint", "run2", "t.csv", "--truth", "full.csv", "--json")
+    monkeypatch.setattr(sampling, "SHARED_CELLS", 1)
+    reports = []
+    for threads in ("1", "3"):
+        teams.clear()
+        report = json.loads(vgi(*scored, "--threads", threads).out)
+        assert bool(teams) is (threads == "3")
+        reports.append({name: report[name] for name in ("imputation", "sampler")})
+    assert reports[0] == reports[1] and reports[0]["sampler"]["diagnostics"]["cells"] > 0
 
 
 def test_a_fit_that_is_stopped_keeps_what_its_processes_scored(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,5 +197,5 @@ def test_what_missing_cells_hold_never_enters_a_bound(encoding: str, prior: str)
 
 def test_default_latents_do_not_count_the_category() -> None:
     vae = VariationalAutoencoder.build(VaeConfig(prior="mixture", components=7), Layout.plain(6))
-    assert vae.latents == 3 + 7 and vae.code.categories == 7
-    assert isinstance(vae.decode(torch.zeros(2, 10)), DiagonalNormal)
+    assert vae.latents == 5 + 7 and vae.code.categories == 7
+    assert isinstance(vae.decode(torch.zeros(2, 12)), DiagonalNormal)

@@ -139,7 +139,9 @@ def score(fitted: FittedTable, table: Table, trial: Table, work: Work) -> dict[s
     rows = _chosen(hidden, fitted)
     if not len(rows):
         return None
-    sampling = Sampling(fitted, ImputeRequest(checkpoint=fitted.run, settings={}, m=COVERAGE_DRAWS), Work())
+    sampling = Sampling(
+        fitted, ImputeRequest(checkpoint=fitted.run, settings={}, m=COVERAGE_DRAWS), Work(workers=work.workers)
+    )
     sampling.of_table(trial.sha256)
     encoded = fitted.rows(trial).at(rows)
     with work.reporter.stage(SCORING, "rows", work.limit.end) as stage:

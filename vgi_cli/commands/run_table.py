@@ -13,6 +13,9 @@ from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.rows import check_same_data, open_blocks, read, require_fitted_files
 from vgi_cli.machine.device import available, resolve_device, set_threads
+from vgi_cli.machine.work import Work
+from vgi_cli.machine.workers import workers_for
+from vgi_cli.reporting import Reporter
 from vgi_cli.settings.problems import origin
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
@@ -91,6 +94,11 @@ def compute_on(fitted: FittedTable, request: RunRequest) -> torch.device:
     if name is not None:
         return resolve_device(name, origin(request.settings, "device", "--device"))
     return torch.device(before.device if available(before.device) else "cpu")
+
+
+def shared_work(request: RunRequest, reporter: Reporter) -> Work:
+    """Work of a command on a run, which as many processes share as it says, or as there are cores."""
+    return Work(reporter, workers=workers_for(request.said("threads"), reporter.warn))
 
 
 def table_settings(request: RunRequest, base: TableSettings) -> TableSettings:

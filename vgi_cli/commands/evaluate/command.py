@@ -33,7 +33,7 @@ from vgi_cli.commands.evaluate.truth_table import require_same_rows
 from vgi_cli.commands.finetune import inside_of, require_conditionals
 from vgi_cli.commands.memory import require_files, require_memory
 from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest, check_rows
-from vgi_cli.commands.run_table import compute_on, keyed_by_content, seed_of, table_settings
+from vgi_cli.commands.run_table import compute_on, keyed_by_content, seed_of, shared_work, table_settings
 from vgi_cli.commands.samplers import checked_sampler, parameter_uncertainty
 from vgi_cli.commands.sampling import Imputed, Sampling, Watch
 from vgi_cli.encoding.check import check
@@ -505,7 +505,7 @@ def _drawn(asked: _Asked, draws: ImputeRequest, end: EarlyEnd) -> tuple[Imputed,
     """Draws of rows of the table, and the numbers of these rows: of as many as are wanted, unless the time is over
     before."""
     fitted, table, _, _, request, reporter = asked
-    sampling = Sampling(fitted, draws, Work(reporter)).of_table(table.sha256)
+    sampling = Sampling(fitted, draws, shared_work(request, reporter)).of_table(table.sha256)
     rows = fitted.rows(table, RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table))
     wanted = _wanted_rows(asked)
     shuffled = bool(end.limit) or wanted < table.N

@@ -24,7 +24,7 @@ from vgi_cli.commands.report.request import ReportRequest
 from vgi_cli.commands.report.tipping import Asked, read_tipping, tipping
 from vgi_cli.commands.report.tracing import Traced, traced
 from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
-from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of
+from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of, shared_work
 from vgi_cli.commands.samplers import parameter_uncertainty
 from vgi_cli.commands.sampling import Sampling, Watch
 from vgi_cli.encoding.encoder import cell_scales
@@ -34,7 +34,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Rows, match, require_fitted_files
 from vgi_cli.fitting.tables import row_weights
-from vgi_cli.machine.work import OutOfTime, Stop, TimeLimit, Work, giving_up
+from vgi_cli.machine.work import OutOfTime, Stop, TimeLimit, giving_up
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.pooling.rubin import combine
 from vgi_cli.registry import names as registry
@@ -243,7 +243,7 @@ def _with_draws(
     """The rest: holes filled, chains, hidden cells, likelihood. `before`: what `_without_draws` gave."""
     fitted, table = looked.fitted, looked.table
     seed, device = seed_of(fitted, asked), compute_on(fitted, asked)
-    sampling = Sampling(fitted, asked, Work()).of_table(table.sha256)
+    sampling = Sampling(fitted, asked, shared_work(asked, Silent())).of_table(table.sha256)
     filling = _Filling(looked, asked, limit, reporter, seed, device, sampling)
     some = filling.rows(request)
     draws, drawn = filling.drawn(some)

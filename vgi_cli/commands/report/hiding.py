@@ -18,15 +18,14 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.commands.requests import ImputeRequest
-from vgi_cli.commands.run_table import seed_of
+from vgi_cli.commands.run_table import seed_of, shared_work
 from vgi_cli.commands.sampling import Sampling, Watch
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, number_scores
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows
-from vgi_cli.machine.work import Work
 from vgi_cli.registry import names as registry
-from vgi_cli.reporting import Stage
+from vgi_cli.reporting import Silent, Stage
 from vgi_cli.reports.values import Calibration, Hidden
 
 SHARE = 0.15
@@ -55,7 +54,7 @@ def hide_again(
     request = dataclasses.replace(asked, m=COVERAGE_DRAWS)
     if not fitted.marginal:
         fitted = dataclasses.replace(fitted, refits=fitted.refits[:CHAIN_REFITS])
-    sampling = Sampling(fitted, request, Work())
+    sampling = Sampling(fitted, request, shared_work(asked, Silent()))
     if registry.SAMPLERS[sampling.sampler].traits.stored:
         note = "no cell could be hidden: this run keeps the imputations of its own holes only"
         return HiddenCells(None, {}, [note])
