@@ -168,7 +168,7 @@ def _plans(group: _Group, unknown: Sequence[int], *, pairs: bool = False) -> Ite
         if kept not in seen:
             seen.add(kept)
             used = [one for one, _ in steps]
-            met = [one for one in holds if not one.cells.relation.coded and one.cells.relation.span is None]
+            met = [one for one in holds if not one.cells.relation.coded and one.cells.relation.how != "completed"]
             open_ones = [one for one in met if one not in used]
             yield _Plan(kept, steps, holds, open_ones)
 
