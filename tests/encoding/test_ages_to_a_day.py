@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.encoding.test_ages import ages, filled, hiding, months, years
+from tests.encoding.test_following import spread
 from tests.encoding.test_relations import codes_in, holed, schema_of
 from tests.schemas import checked
 from vgi_cli.columns.calendar import Span, day_between
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.encoding.relations import departures
+from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.relations import departing, departures
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
@@ -121,6 +123,10 @@ class TestNotFound:
         assert said(schema_of(frame[frame.age.isin([14, 15])])) == []
         assert len(said(schema_of(frame[frame.age.isin([13, 14, 15])]))) == 1
 
+    def test_of_numbers_far_beyond_all_ages(self) -> None:
+        frame = pupils()
+        assert said(schema_of(frame.assign(age=frame.age + 10**12))) == []
+
     def test_by_chance(self) -> None:
         for seed in range(20):
             rng = np.random.default_rng(seed)
@@ -165,6 +171,24 @@ class TestKept:
         column = schema.encoded[schema.modelled.index("born")]
         born = pd.to_datetime(pd.Series(column.spell(draws[0][:, schema.modelled.index("born")], None)))
         assert np.histogram(born.dt.day_of_year, 12)[0].min() > 150
+
+    @given(st.integers(0, 2**31), st.floats(0.1, 0.9))
+    @settings(max_examples=20, deadline=None)
+    def test_with_parts_of_the_date_an_order_and_a_sum(self, seed: int, share: float) -> None:
+        """Of which each leaves the date, or the age, less than the other."""
+        frame = pupils(600).assign(month=lambda one: one.born.dt.month, class_=lambda one: one.age - 6)
+        enrolled = frame.born + pd.to_timedelta(np.random.default_rng(0).exponential(300, len(frame)).astype(int), "D")
+        frame = frame.assign(enrolled=enrolled)
+        schema = schema_of(frame)
+        assert {one.how for one in schema.relations} >= {"bands", "part", "sum"}
+        assert [(one.low, one.high) for one in schema.orders] == [("born", "enrolled")]
+        true = codes_in(frame, schema)
+        missing = np.random.default_rng(seed).random(true.shape) < share
+        draws = spread(true, missing)
+        keep_relations(draws, np.where(missing, 0.0, true), missing, schema)
+        (relation,) = (one for one in schema.relations if one.until is not None and one.names[0] == "age")
+        at = [schema.modelled.index(name) for name in relation.names]
+        assert departing(relation, draws[..., at], 0.0).mean() < 0.002
 
     def test_fills_and_samples_of_a_run_keep_to_it(self, tmp_path: Path) -> None:
         import vgi_cli

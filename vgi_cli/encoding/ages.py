@@ -32,8 +32,9 @@ another age there, and so would one a month earlier."""
 FEWEST_AGES, FEWEST_ALIKE = 3, 5
 """So many different ages, and rows on either side of a birthday, of two ages at least, where the day to which years are
 completed is in no cell."""
-BEYOND = 30
-"""Years beyond the greatest age for which it is said from which dates on they are."""
+MOST_AGE, BEYOND = 12_000, 30
+"""The greatest age that is looked at, in years or months; and years beyond the greatest one of a column for which it is
+said from which dates on they are."""
 CLEARLY = 3
 """Days from a birthday on either side, beyond which another age is an error, and no other way to count."""
 
@@ -180,9 +181,11 @@ def ages_to_a_day(table: Table, schema: Schema) -> list[AgeToADay]:
         ages = codes_of(table, column)
         if len(numbers):
             ages = np.where(np.isnan(ages), np.nan, numbers[np.nan_to_num(ages).astype(int)])
-        if not _whole(ages) or np.nanmin(ages) < 0:
+        if not _whole(ages) or np.nanmin(ages) < 0 or np.nanmax(ages) > MOST_AGE:
             continue
         for date, span in itertools.product(dates, PLACES):
+            if not _may_be(ages[:FIRST_LOOK], date.places[:FIRST_LOOK], span):
+                continue
             both = np.isfinite(ages) & np.isfinite(date.places)
             until = _until(ages[both], date.places[both], span)
             if until is not None and column.name != date.name:
@@ -201,15 +204,21 @@ def _numbers_of(column: ModelledColumn) -> Floats | None:
     return None if None in numbers else np.array(numbers, np.float64)
 
 
+def _may_be(ages: Floats, places: Floats, span: Span) -> bool:
+    """Whether years or months are completed at some same time that are some ages [n] from days at some places [n]; NaN
+    where one is missing."""
+    begins = places + PLACES[span] * ages
+    begins = begins[np.isfinite(begins)]
+    return not len(begins) or bool(np.ptp(begins) < PLACES[span])
+
+
 def _until(ages: Floats, places: Floats, span: Span) -> tuple[int, int] | None:
     """From which day to which one years or months are completed that are some ages [n] from days at some places [n];
     None where there is no such day, or too few rows are next to a birthday."""
     size = PLACES[span]
-    if len(ages) < FEWEST or len(np.unique(ages)) < FEWEST_AGES:
+    if len(ages) < FEWEST or not _may_be(ages, places, span) or len(np.unique(ages)) < FEWEST_AGES:
         return None
     first, last = (places + size * ages).max(), (places + size * (ages + 1)).min() - 1
-    if first > last:
-        return None
     days = int(day_from(np.array(int(first)))), int(day_from(np.array(int(last) + 1))) - 1
     if days[0] > days[1]:
         return None
