@@ -11,7 +11,9 @@ import pytest
 from tests.encoding.test_relations import codes_in, hidden, kept, schema_of
 from vgi_cli.columns.numerals import Bools
 from vgi_cli.encoding import keeping
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.table.frames import from_frame
 
 RULES = {"'vat' = 0.19 'net', rounded", "'gross' = 'net' + 'vat'"}
 
@@ -173,3 +175,75 @@ class TestLimits:
         draws[0, 0, 1:4] = 7.0, 66.0, 1.0
         assert keep_relations(draws, true, holes, self.schema).count() == 0
         assert draws[0, 0, 1:4].tolist() == [7.0, 70.0, -13.0]
+
+
+def payroll(n: int = 300, seed: int = 0) -> pd.DataFrame:
+    """Pay in cents of hours in halves, a share of it that is rounded, and what is left of it without this and a tax."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"hourly": np.exp(rng.normal(3, 0.2, n)).round(2)})
+    frame["hours"] = rng.choice([80, 120, 152, 160, 168], n) + rng.integers(-8, 9, n) * 0.5
+    half_cents = np.rint(200 * frame.hourly * frame.hours)
+    frame["gross"] = (half_cents + rng.integers(0, 2, n)) // 2 / 100  # half a cent is rounded down or up
+    frame["social"] = (0.2 * frame.gross).round(2)
+    frame["tax"] = (0.16 * frame.gross * np.exp(rng.normal(0, 0.05, n))).round(2)
+    return frame.assign(net=(frame.gross - frame.tax - frame.social).round(2))
+
+
+class TestPayroll:
+    """Of a rounded share that is known the whole is one of a few values, and only some of them are a product that is
+    rounded, too; few pairs of factors have a product of so many digits."""
+
+    frame = payroll()
+    schema = schema_of(frame)
+
+    def broken(self, frame: pd.DataFrame) -> Bools:
+        off = (frame.gross - frame.hourly * frame.hours).abs() > 0.005001
+        off |= (frame.social - 0.2 * frame.gross).abs() > 0.005001
+        return np.asarray(off | ((frame.gross - frame.tax - frame.social - frame.net).abs() > 1e-6))
+
+    def test_the_relations(self) -> None:
+        said = {one.words() for one in self.schema.relations}
+        assert said >= {"'gross' = 'hourly' × 'hours', rounded", "'social' = 0.2 'gross', rounded"}
+
+    @pytest.mark.parametrize(
+        "names", [("gross", "tax", "net"), ("gross", "tax"), ("gross", "net"), ("gross", "social")]
+    )
+    def test_a_product_halfway_between_two_cents_is_the_one_with_the_known_share(self, names: tuple[str, ...]) -> None:
+        halfway = np.rint(self.frame.hourly * self.frame.hours * 1_000) % 10 == 5
+        assert halfway.sum() > 20
+        for filled in kept(self.frame, hidden(self.frame, *names), self.schema):
+            assert not self.broken(filled).any()
+
+    @pytest.mark.parametrize(
+        "names", [("hourly", "gross", "tax"), ("hours", "gross", "tax"), ("hourly", "gross", "net")]
+    )
+    def test_a_factor_and_its_product_agree_with_the_share(self, names: tuple[str, ...]) -> None:
+        for filled in kept(self.frame, hidden(self.frame, *names), self.schema):
+            assert not self.broken(filled).any()
+
+    @pytest.mark.parametrize(
+        "names", [("hourly", "hours"), ("hourly", "hours", "social"), ("hourly", "hours", "gross")]
+    )
+    def test_two_factors_of_a_known_product_meet_it(self, names: tuple[str, ...]) -> None:
+        for filled in kept(self.frame, hidden(self.frame, *names), self.schema):
+            assert not self.broken(filled).any()
+
+    def test_of_a_product_without_such_factors_the_row_stays_and_is_counted(self) -> None:
+        frame = self.frame[["hourly", "hours", "gross"]]
+        schema = infer_schema(from_frame(frame), bounds={"hourly": "observed", "hours": "observed"})[0]
+        (relation,) = schema.relations
+        true = codes_in(frame, schema)
+        true[:, 2] = 1e6
+        holes = np.zeros(true.shape, bool)
+        holes[:5, :2] = True
+        drawn = true[None].copy()
+        apart = keep_relations(drawn, true, holes, schema)
+        assert relation.how == "product" and apart.rows()[0, :5].all() and apart.count() == 5
+
+    def test_a_product_that_is_often_halfway_is_found(self) -> None:
+        """In about a quarter of the rows; rounded down or up it does not hold."""
+        words = [one.words() for one in schema_of(self.frame[["hourly", "hours", "gross"]]).relations]
+        assert words == ["'gross' = 'hourly' × 'hours', rounded"]
+        down = self.frame.assign(gross=np.floor(self.frame.hourly * self.frame.hours * 100 + 1e-6) / 100)
+        words = [one.words() for one in schema_of(down[["hourly", "hours", "gross"]]).relations]
+        assert words == ["'gross' = 'hourly' × 'hours', rounded down"]

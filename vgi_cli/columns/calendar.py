@@ -95,6 +95,15 @@ def day_from(places: Ints) -> Ints:
     return np.asarray(np.minimum(first + places % 31, after))
 
 
+def day_between(first: int, last: int) -> int:
+    """A day, since 1970-01-01, from one to another: one with which a year begins, or a month; else the one halfway."""
+    for unit in ("Y", "M"):
+        begins = int(np.datetime64(last, "D").astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(np.int64))
+        if begins >= first:
+            return begins
+    return (first + last) // 2
+
+
 def days_of(counts: Floats, count: Count) -> Ints:
     """[..] the days since 1970-01-01 of numbers of days or seconds since then."""
     ticks = whole(counts, count)

@@ -21,6 +21,7 @@ from vgi_cli.columns.calendar import (
     Count,
     Part,
     Span,
+    day_between,
     day_from,
     days_of,
     part_of,
@@ -52,7 +53,8 @@ class Relation:
               has one number of it; bands: levels of the first of two columns (or months, quarters, weeks) are intervals
               of the second one; part: the first of two columns is a part of the moments of the second one, or
               follows from it; completed: the first of three columns is how many years or months are completed from the
-              date of the second one to that of the third one
+              date of the second one to that of the third one. Bands may be years or months that are completed up to one
+              day (see until)
     weights   one a column, the first one 1; of sums and products alone
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
@@ -73,7 +75,9 @@ class Relation:
     cuts      the least value of each band but the first, smallest first
     part      which one of the moments, of parts alone
     count     what is counted of these since 1970-01-01, and ...
-    begin     ... how many of them the code 0 of the second column is
+    begin     ... how many of them the code 0 of the second column is; of bands with `until` too
+    until     of bands that are years or months completed from a date to one day: the first and the last day, since
+              1970-01-01, that it may be by the rows of the fit
     span      what is completed, years or months, and ...
     dates     ... of the two dates what is counted of them since 1970-01-01, days or seconds, and how many of these the
               code 0 is
@@ -96,6 +100,7 @@ class Relation:
     part: Part | None = None
     count: Count | None = None
     begin: float = 0.0
+    until: tuple[int, int] | None = None
     span: Span | None = None
     dates: tuple[tuple[Literal["D", "s"], float], ...] = ()
 
@@ -113,6 +118,8 @@ class Relation:
             sound = len(self.names) == 2 and not self.weights and not self.rounded
             sound = sound and len(self.codes) == len(self.cuts) + 1 > 1 and 0 < len(known) == len(set(known))
             sound = sound and list(self.cuts) == sorted(set(self.cuts))
+            if self.until is not None:
+                sound = sound and self.span is not None and self.count in ("D", "s") and self.until[0] <= self.until[1]
         elif self.how == "part":
             sound = len(self.names) == 2 and not self.weights and not self.rounded
             if self.part is None or self.count is None or self.part not in PARTS[self.count]:
@@ -133,7 +140,8 @@ class Relation:
             sound = sound and (not self.percent or (self.how == "product" and len(self.percent) == len(self.weights)))
             sound = sound and all(abs(weight) == 1 for weight in shares) and not any(self.percent[:1])
         sound = sound and (self.how == "groups" or not self.keys) and (self.how == "product" or not self.percent)
-        sound = sound and (self.how == "completed" or (self.span is None and not self.dates))
+        sound = sound and (self.how == "completed" or not self.dates) and (self.how == "bands" or self.until is None)
+        sound = sound and (self.how == "completed" or (self.span is None) == (self.until is None))
         if not sound or (self.part is None) != (self.how != "part") or len(set(self.names)) != len(self.names):
             raise ValueError("the relation does not fit its columns")
 
@@ -165,6 +173,14 @@ class Relation:
             return np.where(keys[places] == second, codes[places], np.nan)
         places = second.astype(int) if self.how != "bands" else np.searchsorted(self.cuts, second, side="right")
         return np.asarray(self.coding[places])
+
+    def might_say(self, second: Floats) -> tuple[Floats, Floats]:
+        """[..] the least and the greatest that years or months which are completed up to one day may be by a date
+        [..], since more days than one may be this one; NaN: nothing is said."""
+        assert self.until is not None, "completed up to one day"
+        unit, day = SECONDS if self.count == "s" else 1, day_between(*self.until)
+        earlier, later = ((day - end) * unit for end in self.until)
+        return self.said(second + earlier), self.said(second + later)
 
     def solved(self, values: Floats, place: int, first: Floats) -> Floats:
         """[..] the cell at `place` of a sum or a product, from the others of values [.., columns] and `first` [..] in
@@ -245,6 +261,10 @@ class Relation:
         first, *others = self.names
         if self.how == "levels":
             return f"'{first}' and the levels of '{others[0]}' go one to one"
+        if self.until is not None:
+            first_day, last_day = (np.datetime64(day, "D") for day in self.until)
+            day = str(first_day) if first_day == last_day else f"a day from {first_day} to {last_day}"
+            return f"'{first}' = completed {self.span}s from '{others[0]}' to {day}"
         if self.how in ("groups", "bands"):
             return f"'{first}' follows from '{others[0]}'"
         if self.part is not None:

@@ -318,7 +318,10 @@ def _fits(relation: Relation, schema: Schema) -> bool:
         levels = 0 if relation.keys else len(relation.codes)
         return counts[1] == levels and _codes_fit(relation.codes, counts[0])
     if relation.how == "bands":
-        periods = counts[0] == 0 and columns[relation.names[0]].kind == "date"
+        kind, moment = (columns[name].kind for name in relation.names)
+        if relation.until is not None and {"D": "date", "s": "datetime"}[str(relation.count)] != moment:
+            return False
+        periods = counts[0] == 0 and kind in (("date",) if relation.until is None else ("numeric", "integer"))
         return counts[1] == 0 and (periods or set(relation.codes) - {None} <= set(range(counts[0])))
     if relation.how == "part":
         moments = columns[relation.names[1]].kind in ("date", "datetime")

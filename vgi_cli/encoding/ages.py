@@ -1,4 +1,5 @@
-"""Ages: completed years or months between two dates of a row, found in a table that is fitted.
+"""Ages: completed years or months between two dates of a row, or from a date to one day, found in a table that is
+fitted.
 
 By the calendar, not by days: a year is completed on the birthday, of February 29 on March 1. A number of days divided
 by 365.25 and rounded down says the same in most rows, and something else on some birthdays.
@@ -12,7 +13,9 @@ from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
-from vgi_cli.columns.calendar import PLACES, Span, days_of, place_of
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.calendar import PLACES, SECONDS, Span, day_between, day_from, days_of, place_of
+from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
@@ -26,6 +29,12 @@ NEAR: Mapping[Span, int] = {"year": 31, "month": 3}
 FEWEST_NEAR = 3
 """... so many rows have a date in them after it, and so many before it, at least: a date a month later would say
 another age there, and so would one a month earlier."""
+FEWEST_AGES, FEWEST_ALIKE = 3, 5
+"""So many different ages, and rows on either side of a birthday, of two ages at least, where the day to which years are
+completed is in no cell."""
+MOST_AGE, BEYOND = 12_000, 30
+"""The greatest age that is looked at, in years or months; and years beyond the greatest one of a column for which it is
+said from which dates on they are."""
 CLEARLY = 3
 """Days from a birthday on either side, beyond which another age is an error, and no other way to count."""
 
@@ -147,3 +156,97 @@ def _age(name: str, cells: Floats, rules: Sequence[_Rule]) -> Age:
     rows = np.flatnonzero(known)
     alone = best.told(known & ~off) and best.clear(off) and all(one is best or best.same(one) for one in rules)
     return Age(best.relation(name), rows, cells[rows], off[rows], alone)
+
+
+class AgeToADay(NamedTuple):
+    """A column that is completed years or months from a date to one day.
+
+    relation  what holds
+    cells     [n] of the column where it and the date are there
+    """
+
+    relation: Relation
+    cells: Floats
+
+
+def ages_to_a_day(table: Table, schema: Schema) -> list[AgeToADay]:
+    """The columns of whole numbers, or of levels that are such, that are completed years or months from a date to one
+    day, the same of all rows, in every row that has both: which day, the rows tell by those next to a birthday. Of each
+    one the first date of which that is so, in the order of the table."""
+    dates, found = list(_dates(table, schema)), dict[str, AgeToADay]()
+    for column in schema.encoded if dates else ():
+        numbers = _numbers_of(column)
+        if numbers is None:
+            continue
+        ages = codes_of(table, column)
+        if len(numbers):
+            ages = np.where(np.isnan(ages), np.nan, numbers[np.nan_to_num(ages).astype(int)])
+        if not _whole(ages) or np.nanmin(ages) < 0 or np.nanmax(ages) > MOST_AGE:
+            continue
+        for date, span in itertools.product(dates, PLACES):
+            if not _may_be(ages[:FIRST_LOOK], date.places[:FIRST_LOOK], span):
+                continue
+            both = np.isfinite(ages) & np.isfinite(date.places)
+            until = _until(ages[both], date.places[both], span)
+            if until is not None and column.name != date.name:
+                relation = _to_a_day((column.name, date.name), numbers, ages[both], date, span, until)
+                found.setdefault(column.name, AgeToADay(relation, ages[both]))
+    return list(found.values())
+
+
+def _numbers_of(column: ModelledColumn) -> Floats | None:
+    """Which number each level of a column is, [] of one of numbers; None where they are none."""
+    if isinstance(column, Number):
+        return np.empty(0)
+    if not isinstance(column, Levelled) or column.pooled:
+        return None
+    numbers = [number_of(text) for text in column.texts]
+    return None if None in numbers else np.array(numbers, np.float64)
+
+
+def _may_be(ages: Floats, places: Floats, span: Span) -> bool:
+    """Whether years or months are completed at some same time that are some ages [n] from days at some places [n]; NaN
+    where one is missing."""
+    begins = places + PLACES[span] * ages
+    begins = begins[np.isfinite(begins)]
+    return not len(begins) or bool(np.ptp(begins) < PLACES[span])
+
+
+def _until(ages: Floats, places: Floats, span: Span) -> tuple[int, int] | None:
+    """From which day to which one years or months are completed that are some ages [n] from days at some places [n];
+    None where there is no such day, or too few rows are next to a birthday."""
+    size = PLACES[span]
+    if len(ages) < FEWEST or not _may_be(ages, places, span) or len(np.unique(ages)) < FEWEST_AGES:
+        return None
+    first, last = (places + size * ages).max(), (places + size * (ages + 1)).min() - 1
+    days = int(day_from(np.array(int(first)))), int(day_from(np.array(int(last) + 1))) - 1
+    if days[0] > days[1]:
+        return None
+    after, before = first - places - size * ages < NEAR[span], places + size * (ages + 1) - 1 - last < NEAR[span]
+    told = all(near.sum() >= FEWEST_ALIKE and len(np.unique(ages[near])) > 1 for near in (after, before))
+    return days if told and last - first < NEAR[span] else None
+
+
+def _to_a_day(
+    names: tuple[str, str], numbers: Floats, ages: Floats, date: _Date, span: Span, until: tuple[int, int]
+) -> Relation:
+    """Which ages go with which dates: as bands of these, the last of which begins after the day. `numbers`: see
+    `_numbers_of`."""
+    (count, begin), size = date.counted, PLACES[span]
+    day = int(place_of(np.array(day_between(*until))))
+    most = int(ages.max()) + BEYOND * (1 if span == "year" else 12)
+    said = np.arange(most, -1, -1)
+    begins = day_from(day + 1 - size * np.append(said + 1, 0))
+    level = {number: float(code) for code, number in enumerate(numbers.tolist())}
+    codes = [level.get(float(age)) for age in said] if len(numbers) else [float(age) for age in said]
+    cuts = begins * float(SECONDS if count == "s" else 1) - begin
+    return Relation(
+        names=names,
+        how="bands",
+        codes=(None, *codes, None),
+        cuts=tuple(cuts.tolist()),
+        count=count,
+        begin=begin,
+        until=until,
+        span=span,
+    )

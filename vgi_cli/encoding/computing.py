@@ -62,7 +62,7 @@ def width_of(cell: tuple[RelationCells, int]) -> float:
     cells, place = cell
     if cells.relation.loose and place:
         return np.inf
-    if cells.relation.span is not None and place:
+    if cells.relation.how == "completed" and place:
         low, high = cells.relation.window(np.zeros(3), place, np.zeros(()))
         return float(high - low) / 2 / cells.columns[place].deviation
     if not cells.half:
@@ -89,11 +89,11 @@ def solve(
         away = np.abs(first[..., None] - relation.coding)
         level = np.nanargmin(away, -1)
         return level.astype(np.float64), np.nanmin(away, -1) <= WITHIN * cells.columns[0].deviation
-    if relation.span is not None and place:
+    if relation.how == "completed" and place:
         window = Levels.of_dates(cells, place, values, np.array(True))
         return within_levels(column, values[..., place], [window], guessed=guessed)
     computed = relation.solved(values, place, first)
-    if relation.span is not None:
+    if relation.how == "completed":
         return _within(column, computed, _Between(computed, computed, np.zeros_like(computed)), guessed=guessed)
     size = relation.size(values) / abs(relation.weights[place]) if relation.how == "sum" else np.abs(computed)
     noise = noise_of(10 * size, 2 * half_digit(column))

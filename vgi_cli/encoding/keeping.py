@@ -196,7 +196,7 @@ def _aged(schema: Schema) -> Iterator[tuple[Relation, int]]:
     """Completed years or months, and the places of their dates that no other relation settles."""
     settled = _settled(schema)
     for one in schema.relations:
-        yield from ((one, place) for place in (1, 2) if one.span is not None and one.names[place] not in settled)
+        yield from ((one, place) for place in (1, 2) if one.how == "completed" and one.names[place] not in settled)
 
 
 def _movable(schema: Schema) -> set[str]:
@@ -481,13 +481,13 @@ def _determine(
         """Where the column lies, a date, by completed years and their other date."""
         made = []
         for one in told:
-            at = one.places.tolist().index(j) if one.relation.span is not None and j in one.places else 0
+            at = one.places.tolist().index(j) if one.relation.how == "completed" and j in one.places else 0
             if at:
                 where = np.asarray(known[np.ix_(rows, np.delete(one.places, at))].all(1))
                 made.append(Levels.of_dates(one, at, said.values(rows, one.places), where))
         return made
 
-    if place and (cells.relation.loose or cells.relation.span is not None):
+    if place and (cells.relation.loose or cells.relation.how == "completed"):
         dated = cells.relation.how in (*LATE, "completed")
         own = [*levels(j, LATE), *windows()] if dated else levels(j, ("groups",))
         others = []
@@ -515,8 +515,8 @@ def _unsettled(
     completed years and months those first that are known, then those that lie in a band."""
     left = ((one, (~known[:, one.places]).any(1)) for one in told)
     some = [(one, rows) for one, rows in left if rows.any()]
-    if some and some[0][0].relation.span is not None:
-        ages = [(one, rows) for one, rows in some if one.relation.span is not None]
+    if some and some[0][0].relation.how == "completed":
+        ages = [(one, rows) for one, rows in some if one.relation.how == "completed"]
         first = [(one, rows & known[:, one.places[0]]) for one, rows in ages]
         some = [*first, *(own for own in ages if int(own[0].places[0]) in rooms), *ages]
     return next(((one, np.flatnonzero(rows)) for one, rows in some if rows.any()), None)
@@ -649,7 +649,7 @@ def _order(cells: RelationCells, *, by_range: bool = False) -> list[int]:
     places, columns = range(len(cells.places)), cells.columns
     if cells.relation.coded:
         return list(places)
-    if cells.relation.span is not None:
+    if cells.relation.how == "completed":
         return [0, *sorted((1, 2), key=lambda place: width_of((cells, place)))]
     if cells.relation.how == "product" and by_range:
         return sorted(places, key=lambda place: (place > 0, -_times(columns[place], cells.relation.weights[place])))

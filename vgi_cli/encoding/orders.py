@@ -57,7 +57,7 @@ def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
     cells = [_Cells.of(codes_of(table, column)) for column in columns]
     kinds = {column.clock.what for column in columns if isinstance(column, Moment)}
     mixed = {"date", "datetime"} <= kinds
-    related = [one for one in relations if one.span is None]  # but for the dates of completed years
+    related = [one for one in relations if one.how != "completed"]  # but for the dates of completed years
     together = [{a, b} for one in related for a, b in itertools.combinations(one.names, 2)]
     parts = [one.names[0] for one in relations if one.part is not None]
     together += [{a, b} for a, b in itertools.combinations(parts, 2)]

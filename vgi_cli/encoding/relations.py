@@ -21,7 +21,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.periods import IN_A_YEAR
 from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, factors_of
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.ages import ages_among
+from vgi_cli.encoding.ages import ages_among, ages_to_a_day
 from vgi_cli.encoding.dates import part_between
 from vgi_cli.encoding.redundant import (
     FEWEST_OF_SHARE,
@@ -114,9 +114,12 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
             if what is not None:
                 following[one.name] = what
     ages = _ages(table, schema) if looked_for(table, schema) else {}
-    for name in {*_said_by_ages(schema, relations, ages), *_of_one_date(relations, following)}:
+    to_a_day = _to_a_day(table, schema, {*ages, *following}) if looked_for(table, schema) else {}
+    every_age = {*ages, *to_a_day}
+    for name in {*_said_by_ages(schema, relations, every_age), *_of_one_date(relations, following)}:
         del relations[name]
-    completed = {name: one for name, one in ages.items() if one is not None}
+    completed = {name: one for name, one in ages.items() if one is not None} | to_a_day
+    relations = {name: one for name, one in relations.items() if name not in to_a_day or one.how != "bands"}
     every_one = itertools.product(schema.modelled, (relations, following, completed))
     return tuple(own[name] for name, own in every_one if name in own)
 
@@ -128,6 +131,15 @@ def _ages(table: Table, schema: Schema) -> dict[str, Relation | None]:
     choice = np.log(max(len(PLACES) * dates * dates, 1))
     every = [one for one in ages_among(table, schema) if enough(one.cells, 0, choice)]
     return {one.relation.names[0]: one.relation if one.alone else None for one in every}
+
+
+def _to_a_day(table: Table, schema: Schema, said: Collection[str]) -> dict[str, Relation]:
+    """The columns of years or months that are completed from a date to one day, the same of all rows, but for those of
+    which other dates of the row say enough (`said`)."""
+    dates = sum(isinstance(column, Moment) for column in schema.encoded)
+    choice = np.log(max(len(PLACES) * dates * len(schema.encoded), 1))
+    every = [one for one in ages_to_a_day(table, schema) if one.relation.names[0] not in said]
+    return {one.relation.names[0]: one.relation for one in every if enough(one.cells, 1, choice)}
 
 
 def _said_by_ages(schema: Schema, relations: Mapping[str, Relation], ages: Collection[str]) -> list[str]:
@@ -179,11 +191,14 @@ def departing(relation: Relation, values: Floats, half: float) -> Bools:
     """[..] where values [.., columns] depart from a relation, whose first column is rounded to twice `half` (0: to
     nothing)."""
     first = values[..., 0]
-    if relation.span is not None:
+    if relation.how == "completed":
         return np.asarray(first != relation.completed(values))
     if relation.coded:
         said = relation.said(values[..., 1])
         apart = np.abs(first - said) > FLOAT * np.abs(said)  # no level of the fit: nothing is said
+        if relation.until is not None and apart.any():
+            low, high = relation.might_say(values[..., 1])
+            apart &= ~((first == low) | (first == high))
         others = relation.how in ("bands", "part")
         elsewhere = np.isnan(said) & np.isin(first, relation.coding) if others else False
         return np.asarray(apart | elsewhere)  # but that it lies in no other one

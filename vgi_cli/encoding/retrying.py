@@ -29,6 +29,9 @@ APPROACHES = 4
 MOST_LEVELS = 64
 """So many levels (or keys) are tried of a column from which numbers follow, those first whose number was drawn most
 nearly; and all values of a column that has no more."""
+MOST_VALUES, AT_ONCE = 2_000, 50_000
+"""Where nothing else is found, all values of a column are tried in the range that was seen where they are no more than
+this (of two missing factors of a known product few pairs have the digits that meet it), so many rows at once."""
 
 
 class _One(NamedTuple):
@@ -80,8 +83,8 @@ class _Plan(NamedTuple):
 def retry(
     draws: Floats, observed: Floats, missing: Bools, told: Sequence[RelationCells], every: Sequence[RelationCells]
 ) -> None:
-    """Let rows of draws [m, N, columns] in which a relation is not kept to, and several cells of its group are missing,
-    keep to all relations of the group, in place; other rows, and those for which nothing is found, stay as they are.
+    """Let rows of draws [m, N, columns] in which a relation is not kept to, and some cell of its group is missing, keep
+    to all relations of the group, in place; other rows, and those for which nothing is found, stay as they are.
 
     observed  [N, columns] codes, exact where a cell is observed
     missing   [N, columns]
@@ -90,7 +93,7 @@ def retry(
     """
     for group in _groups(told, every):
         holes = missing[:, group.places]
-        rows = np.flatnonzero(holes.sum(1) > 1)
+        rows = np.flatnonzero(holes.any(1))
         bad = np.zeros((len(draws), len(rows)), bool)
         for one in group.told:
             filled = np.flatnonzero(holes[np.ix_(rows, one.at)].any(1))
@@ -145,18 +148,19 @@ def _says(cells: RelationCells, place: int) -> bool:
     return place == 0 or not cells.relation.loose
 
 
-def _plans(group: _Group, unknown: Sequence[int], *, pairs: bool = False) -> Iterator[_Plan]:
+def _plans(group: _Group, unknown: Sequence[int], *, pairs: bool = False, determined: bool = False) -> Iterator[_Plan]:
     """The ways to compute the unknown cells of a group: each of them in turn is kept, those first that no relation is
     there to say; and more of them where that does not determine the others. `pairs`: each two of them instead, but for
-    those plans."""
+    those plans. `determined`: each of them is kept though the observed cells say what it is, as they may leave it a few
+    values (a gross of which the rounded tax is known)."""
     said = {int(one.at[0]) for one in group.told}
     order = sorted(unknown, key=lambda place: (place in said, place))
     holds = [one for one in group.told if set(one.at.tolist()) & set(unknown)]
     seen: set[tuple[int, ...]] = {plan.kept for plan in _plans(group, unknown)} if pairs else set()
     for start in itertools.permutations(order, 2 if pairs else 1):
-        kept: tuple[int, ...] = ()
+        kept: tuple[int, ...] = start if determined else ()
         steps: list[tuple[_One, int]] = []
-        left, others = set(unknown), [*start, *(place for place in order if place not in start)]
+        left, others = set(unknown) - set(kept), [*start, *(place for place in order if place not in start)]
         while left:
             step = next((s for s in group.steps if left & set(s[0].at.tolist()) == {int(s[0].at[s[1]])}), None)
             if step is None:
@@ -168,7 +172,7 @@ def _plans(group: _Group, unknown: Sequence[int], *, pairs: bool = False) -> Ite
         if kept not in seen:
             seen.add(kept)
             used = [one for one, _ in steps]
-            met = [one for one in holds if not one.cells.relation.coded and one.cells.relation.span is None]
+            met = [one for one in holds if not one.cells.relation.coded and one.cells.relation.how != "completed"]
             open_ones = [one for one in met if one not in used]
             yield _Plan(kept, steps, holds, open_ones)
 
@@ -183,6 +187,10 @@ def _tried(before: Floats, group: _Group, unknown: Sequence[int]) -> Floats:
         left = _by_levels(plan, group, found, left)
     for plan in _plans(group, unknown, pairs=True) if len(left) else ():
         left = _by_digits(plan, group, found, left)
+    for plan in _plans(group, unknown, determined=True) if len(left) else ():
+        left = _by_digits(plan, group, found, left)
+    for plan in _by_count(_plans(group, unknown), group) if len(left) else ():
+        left = _by_values(plan, group, found, left)
     return found
 
 
@@ -219,6 +227,29 @@ def _by_levels(plan: _Plan, group: _Group, found: Floats, left: Ints) -> Ints:
     return left
 
 
+def _by_count(plans: Iterator[_Plan], group: _Group) -> list[_Plan]:
+    """The plans whose kept cell is of a column with not too many values, those first in which these are the fewest."""
+    counts = [(len(_seen(group.columns[plan.kept[0]])), plan) for plan in plans if plan.kept]
+    return [plan for count, plan in sorted(counts, key=lambda own: own[0]) if count]
+
+
+def _by_values(plan: _Plan, group: _Group, found: Floats, left: Ints) -> Ints:
+    """Let rows `left` of values [n, columns] of a group keep to all relations by the value of the cell that a plan
+    keeps which is nearest to what it is, of all those of its column, in place; the rows in which none does."""
+    every = _seen(group.columns[plan.kept[0]])
+    tried = np.abs(every - _kept(plan, found[left])[:, None]).argsort(1, kind="stable")
+    start = 0
+    while len(left) and start < len(every):
+        some = every[tried[:, start : start + max(AT_ONCE // len(left), 1)]]
+        start += some.shape[1]
+        values, able = _held(plan, group, np.repeat(found[left], some.shape[1], 0), some.ravel(), guessed=True)
+        able = able.reshape(some.shape)
+        done, first = able.any(1), able.argmax(1) + some.shape[1] * np.arange(len(left))
+        found[left[done]] = values[first[done]]
+        left, tried = left[~done], tried[~done]
+    return left
+
+
 def _levels(plan: _Plan, group: _Group, values: Floats) -> Floats:
     """[n, levels] the levels or keys that the cell which a plan keeps first may have beside values [n, columns], from
     which numbers follow, those first with numbers most like these; or its values, where it has few, the nearest first.
@@ -241,10 +272,25 @@ def _levels(plan: _Plan, group: _Group, values: Floats) -> Floats:
 
 def _few(column: ModelledColumn) -> Floats:
     """The values [n] of a column that has few within its limits; else none."""
-    number, digit = as_number(column), 2 * half_digit(column)
-    if number is None or not digit or not (number.ends[1] - number.ends[0]) / digit < MOST_LEVELS:
+    number = as_number(column)
+    return np.empty(0) if number is None else _between(column, *number.ends, MOST_LEVELS)
+
+
+def _seen(column: ModelledColumn) -> Floats:
+    """The values [n] of a column from the least to the greatest one that was seen, within its limits, where these are
+    not too many; else none."""
+    number = as_number(column)
+    if number is None:
         return np.empty(0)
-    return np.unique(number.held(np.arange(number.ends[0], number.ends[1] + digit / 2, digit)))
+    return _between(column, max(number.low, number.ends[0]), min(number.high, number.ends[1]), MOST_VALUES)
+
+
+def _between(column: ModelledColumn, low: float, high: float, most: int) -> Floats:
+    """The values [n] of a rounded column from low to high where these are fewer than `most`; else none."""
+    digit = 2 * half_digit(column)
+    if not digit or not (high - low) / digit < most:
+        return np.empty(0)
+    return np.unique(column.held(np.arange(low, high + digit / 2, digit)))
 
 
 def _digits(plan: _Plan, group: _Group, *, met: bool) -> Sequence[int]:

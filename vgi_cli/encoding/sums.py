@@ -319,6 +319,7 @@ def product_of(
     y, others, half = above[:, 0], np.prod(above[:, 1:] ** powers, 1), float(digits.halves[0])
     over, under = (noise_of(2 * y, 2 * half) if exact else digits.of(y, side) * (1 + TIE) for side in (1, -1))
     sided = digits.sided and not exact and (x[:, 0] >= 0).all() and half <= OPEN * x[:, 0].std()
+    either: Relation | None = None
     for shift in (0.0, *_sides(half)) if sided else (0.0,):
         least, greatest = _on_side(shift, half) if shift else (-over, under)
         low, high = float(((y - shift - greatest) / others).max()), float(((y - shift - least) / others).min())
@@ -337,7 +338,8 @@ def product_of(
         )
         if exact or shift or not _tied(relation, cells, digits.of(x[:, 0]) * (1 + TIE)):
             return relation
-    return None
+        either = relation if sided else None  # rounded down or up it may hold too, and be nearer
+    return either
 
 
 def _tied(relation: Relation, x: Floats, half: Floats) -> bool:

@@ -39,6 +39,7 @@ from vgi_cli.encoding.answers import several_answers
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.limits import limits_as_missing
+from vgi_cli.encoding.ranks import ranks
 from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.series import series
@@ -127,6 +128,7 @@ def suspects(
         + repeated(ranked)
         + series(table, schema)
         + seasons(table, schema)
+        + ranks(table, schema)
         + _ticked(table, schema)
         + dummies(table, schema)
         + _scarce(table, schema)
