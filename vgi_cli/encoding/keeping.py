@@ -36,11 +36,11 @@ from vgi_cli.encoding.orders import keep_orders, out_of_order
 from vgi_cli.encoding.other_keys import settled_orders, take_others
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
-from vgi_cli.encoding.relations import departing
 from vgi_cli.encoding.retrying import retry
 from vgi_cli.encoding.skips import against_answers, keep_skips, keep_thresholds, unkept_skips
 from vgi_cli.encoding.spreads import term_spreads
 from vgi_cli.encoding.structural_zeros import keep_structural_zeros
+from vgi_cli.encoding.unpaired import Unpaired, departing_fills
 
 LATE = ("bands", "part")
 """Relations of which the second column is a number that the first one leaves some room, or a date."""
@@ -215,8 +215,9 @@ def _departs(filled: DrawnRows, schema: Schema) -> dict[Relation, Bools]:
     exact, found = _exact(filled), {}
     for one in schema.relations:
         places = [schema.modelled.index(name) for name in one.names]
-        departs = departing(one, exact[:, places], half_digit(schema.encoded[places[0]]))
-        found[one] = departs & filled.missing[:, places].any(1)
+        holes, half = filled.missing[:, places], half_digit(schema.encoded[places[0]])
+        departs = departing_fills(one, Unpaired.of(one, schema), exact[:, places], holes, half)
+        found[one] = departs & holes.any(1)
     return found
 
 
@@ -327,8 +328,19 @@ def _kept(
             half = float(one.open_by(np.array(columns[0].deviation), digit))
             tried = np.zeros(len(missing), bool)
             own = functools.partial(uniform, one.names[0]) if uniform is not None and one.slack else None
-            spreads = term_spreads(one, schema)
-            made.append(RelationCells(one, columns, places, half, digit, tried, own, spreads=spreads))
+            made.append(
+                RelationCells(
+                    one,
+                    columns,
+                    places,
+                    half,
+                    digit,
+                    tried,
+                    own,
+                    spreads=term_spreads(one, schema),
+                    unpaired=Unpaired.of(one, schema),
+                )
+            )
         return sorted(made, key=_fineness)
 
     told = cells(own)
@@ -348,7 +360,7 @@ def _kept(
         tightest = next(((one, place) for one, place in every_cell if len(_single(one, known)[place])), None)
         if tightest is not None:
             one, place = tightest  # what only has to lie in a band may follow from what is settled
-            rows, said = _single(one, known)[place], _Cells(draws, observed, missing, known)
+            rows, said = _single(one, known)[place], _Cells(draws, observed, missing, known, given)
             sure = given[np.ix_(rows, np.delete(one.places, place))].all(1) | (not guessed)
             for some, limited in ((rows[sure], False), (rows[~sure], True)):
                 if len(some):
@@ -365,7 +377,7 @@ def _kept(
                 apart = _apart(draws, observed, missing, told)
                 _beyond_limits(DrawnRows(draws, observed, missing, uniform, None), before, schema, beyond, apart)
                 return apart
-            _settle(_Cells(draws, observed, missing, known), *left, rooms)
+            _settle(_Cells(draws, observed, missing, known, given), *left, rooms)
             changed = set(left[0].places.tolist())
         for one in every:
             if changed & set(one.places.tolist()):
@@ -445,12 +457,13 @@ def _single(cells: RelationCells, known: Bools) -> list[Ints]:
 
 class _Cells(NamedTuple):
     """Rows whose fills are being computed: all as in `keep_relations`; `known` [N, columns] are those that are observed
-    or computed."""
+    or computed, `given` [N, columns] those that are observed or follow from such."""
 
     draws: Floats
     observed: Floats
     missing: Bools
     known: Bools
+    given: Bools
 
     def values(self, rows: Ints, places: Ints) -> Floats:
         """[m, rows, places] codes, observed ones as they are."""
@@ -504,6 +517,9 @@ def _determine(
         if cells in apart:
             value, agrees = as_far_as_agrees(cells, place, values, value, levels(j, LATE), chance)
             able |= agrees
+    if cells.unpaired is not None:  # a partner that was filled does not decide what has none
+        stays = cells.unpaired.cells(values)[..., place] & ~said.given[rows, cells.places[1 - place]]
+        value, able = np.where(stays, values[..., place], value), able | stays
     said.draws[:, rows, j] = np.where(able, value, values[..., place])
     return able
 
@@ -525,7 +541,7 @@ def _unsettled(
 def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int, tuple[Floats, Floats]]) -> None:
     """Let the cells of a relation go together in rows in which several are unknown; they are known then. `rooms`: by
     columns of numbers, from where to where [N] observed levels leave it to them."""
-    draws, observed, missing, known = filled
+    draws, observed, missing, known, _ = filled
     free = ~known[np.ix_(rows, cells.places)]
     before = _values(draws, observed, missing, rows, cells.places)
     values, done, order = before.copy(), np.zeros(before.shape[:2], bool), _order(cells, by_range=True)
@@ -537,9 +553,10 @@ def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int
     chance = cells.chance(rows)
     if cells.spreads:
         _least_known(_Open(values, free, done, chance, own), cells, missing[rows], order)
+    alone = cells.unpaired.rows(values, missing[np.ix_(rows, cells.places)]) if cells.unpaired is not None else done
     for place in order:
         value, able = solve(cells, place, values, chance=chance)
-        moved = free[:, place] & ~done & able & _in_room(value, own.get(place))
+        moved = free[:, place] & ~done & ~alone & able & _in_room(value, own.get(place))
         values[..., place] = np.where(moved, value, values[..., place])
         done |= moved
     if not cells.relation.coded:
@@ -636,7 +653,8 @@ def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[Relat
         rows = np.flatnonzero(missing[:, one.places].any(1))
         values = _values(draws, observed, missing, rows, one.places)
         where = np.zeros(draws.shape[:2], bool)
-        where[:, rows] = departing(one.relation, values, one.digit)
+        holes = missing[np.ix_(rows, one.places)]
+        where[:, rows] = departing_fills(one.relation, one.unpaired, values, holes, one.digit)
         apart.add(one.places.tolist(), where, one.relation)
     return apart
 

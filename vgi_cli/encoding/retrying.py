@@ -18,6 +18,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.encoding.computing import RelationCells, solve, width_of
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
+from vgi_cli.encoding.unpaired import departing_fills
 
 DIGITS = (0, -1, 1, -2, 2, -3, 3)
 """How many of its last digits the cell that is kept may move, from where it is or should be by the other relations."""
@@ -96,7 +97,10 @@ def retry(
             filled = np.flatnonzero(holes[np.ix_(rows, one.at)].any(1))
             for number, drawn in enumerate(draws):
                 values = _values(drawn, observed, missing, rows[filled], group.places)
-                bad[number, filled] |= one.departing(values)
+                own = holes[np.ix_(rows[filled], one.at)]
+                bad[number, filled] |= departing_fills(
+                    one.cells.relation, one.cells.unpaired, one.of(values), own, one.cells.digit
+                )
         patterns, which = np.unique(holes[rows], axis=0, return_inverse=True)
         for kind, pattern in enumerate(patterns):
             draw, row = np.nonzero(bad & (which.reshape(-1) == kind))
