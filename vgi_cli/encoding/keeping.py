@@ -11,7 +11,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -524,18 +524,48 @@ def _determine(
     return able
 
 
+_Pending: TypeAlias = tuple[RelationCells, Bools]
+"""A relation, and the rows [N] in which several of its cells are unknown."""
+
+
 def _unsettled(
     told: Sequence[RelationCells], known: Bools, rooms: Mapping[int, tuple[Floats, Floats]]
 ) -> tuple[RelationCells, Ints] | None:
     """The first relation of which several cells are unknown in some rows, and these; None where there is none. Of
     completed years and months those first that are known, then those that lie in a band."""
-    left = ((one, (~known[:, one.places]).any(1)) for one in told)
+    left = ((one, np.asarray((~known[:, one.places]).any(1))) for one in told)
     some = [(one, rows) for one, rows in left if rows.any()]
     if some and some[0][0].relation.span is not None:
         ages = [(one, rows) for one, rows in some if one.relation.span is not None]
         first = [(one, rows & known[:, one.places[0]]) for one, rows in ages]
         some = [*first, *(own for own in ages if int(own[0].places[0]) in rooms), *ages]
+    some = [*_with_prices(some, known), *some]
     return next(((one, np.flatnonzero(rows)) for one, rows in some if rows.any()), None)
+
+
+def _with_prices(some: Sequence[_Pending], known: Bools) -> list[_Pending]:
+    """Of relations and the rows in which several of their cells are unknown those that come first: a sum or a product
+    whose first column is unknown, and a part or factor that is in no gap between values which occur again and again
+    (a list price), which stays as it was drawn then; before it what levels say in these rows. One of which a part is
+    computed itself waits for that."""
+    found: list[_Pending] = []
+    for one, rows in some:
+        listed = [int(one.places[place]) for place in _listed(one)]
+        own = rows & ~known[:, one.places[0]] & (~known[:, listed]).any(1)
+        if one.relation.coded or not own.any():
+            continue
+        levels = [(other, has & own) for other, has in some if other.relation.coded and other.relation.how not in LATE]
+        for other, has in some:
+            if not other.relation.coded and other.places[0] in one.places[1:]:
+                own = own & ~(has & ~known[:, other.places[0]])
+        found += [*levels, (one, own)]
+    return found
+
+
+def _listed(cells: RelationCells) -> list[int]:
+    """The places of the parts or factors of a relation that lie in no gap between values which occur often."""
+    numbers = [as_number(column) for column in cells.columns]
+    return [place for place, number in enumerate(numbers) if place and number is not None and number.gaps]
 
 
 def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int, tuple[Floats, Floats]]) -> None:
@@ -601,6 +631,8 @@ def _least_known(some: _Open, cells: RelationCells, missing: Bools, order: Seque
     go, and the latter take what is left. `missing` [n, columns]: of all columns."""
     free, places = some.free, np.array(order)
     spread = np.stack([one.of(missing) for one in cells.spreads], 1)
+    for place in _listed(cells):  # a list price stays, and what it is a part of is computed
+        spread[free[:, 0], place] = -1.0
     least, first = np.where(free, spread, -1.0).argmax(1), places[free[:, places].argmax(1)]
     rows = np.arange(len(free))
     less = free.any(1) & (spread[rows, least] > CLEARLY * spread[rows, first])
