@@ -115,6 +115,26 @@ def keep_relations(
     return apart
 
 
+def keep_but_for_blanks(rows: DrawnRows, blank: Bools, schema: Schema, told: Floats | None) -> Apart:
+    """As `keep_relations`, of rows of which some holes stay `blank` [N, columns]: sums and products of such a hole say
+    nothing of the other cells of its row, which are as they were drawn, or follow from others."""
+    numeric = [one for one in schema.relations if not one.coded]
+    places = [[schema.modelled.index(name) for name in one.names] for one in numeric]
+    left_out = np.stack([blank[:, own].any(1) for own in places], 1) if places else np.zeros((len(blank), 0), bool)
+    patterns, which = np.unique(left_out, axis=0, return_inverse=True)
+    apart = Apart(rows.draws.shape[:2])
+    for kind, pattern in enumerate(patterns):
+        at = np.flatnonzero(which.reshape(-1) == kind)
+        own = [one for one in schema.relations if not any(one is numeric[place] for place in np.flatnonzero(pattern))]
+        some = rows.of(at)
+        said = None if told is None else told[at]
+        fills, observed, missing, uniform, ties = some
+        found = keep_relations(fills, observed, missing, replace(schema, relations=tuple(own)), uniform, ties, said)
+        rows.draws[:, at] = fills
+        apart.update_at(at, found)
+    return apart
+
+
 def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
     """Let the fills keep to their relations and orders, and those of other columns to structural zeros, in place."""
     draws, observed, missing, uniform, ties = filled

@@ -36,6 +36,17 @@ class DrawnRows(NamedTuple):
     uniform: Callable[[str], Floats] | None
     ties: Callable[[str, str], Floats] | None
 
+    def of(self, rows: Ints) -> DrawnRows:
+        """Some rows [n] of all draws, copied."""
+        uniform, ties = self.uniform, self.ties
+        return DrawnRows(
+            self.draws[:, rows],
+            self.observed[rows],
+            self.missing[rows],
+            None if uniform is None else lambda name: uniform(name)[:, rows],
+            None if ties is None else lambda name, other: ties(name, other)[:, rows],
+        )
+
     def at(self, draw: Ints, row: Ints) -> DrawnRows:
         """Each of some rows [n] of some draws [n] as a row of one draw."""
         uniform, ties = self.uniform, self.ties
