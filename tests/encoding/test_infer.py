@@ -576,3 +576,12 @@ def test_hints_that_differ_are_counted() -> None:
     with pytest.raises(InputError) as refused:
         infer_schema(from_text("a,b,c,d,e,f,g\n" + "\n".join(rows) + "\n"))
     assert str(refused.value.hint).endswith("; and 2 more columns in other ways")
+
+
+def test_pooled_levels_say_what_that_costs() -> None:
+    rng = np.random.default_rng(0)
+    skus = [f"A{k}" for k in np.minimum(rng.geometric(0.05, 600), 90)]
+    rows = "\n".join(f"{sku},{i}.5" for i, sku in enumerate(skus))
+    notes = infer_schema(from_text(f"sku,x\n{rows}\n"), kinds={"sku": "categorical"})[1]
+    (note,) = (one for one in notes if "are pooled" in one)
+    assert "fills need not keep to what its levels say of other columns" in note and "`--column sku=carry`" in note

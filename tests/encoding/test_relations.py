@@ -277,7 +277,7 @@ class TestKept:
         missing = np.ones((3, 3), bool)
         draws = np.array([[[2.0, 2.0, 5.0], [2.0, 1.0, 5.0], [0.0, 2.0, 5.0]]])  # country, iso, net
         keep_relations(draws, draws[0], missing, schema)
-        assert draws[0, :, :2].tolist() == [[2.0, 2.0], [0.0, 1.0], [0.0, 1.0]]
+        assert draws[0, :, :2].tolist() == [[2.0, 2.0], [2.0, 1.0], [0.0, 2.0]]
 
 
 def products(seed: int = 0, n: int = 300) -> pd.DataFrame:

@@ -145,6 +145,16 @@ def not_asked(gates: Sequence[_Gate], says: Sequence[Bools], missing: Bools, dra
     return found
 
 
+def surely_blank(rules: Sequence[Blank], observed: Floats, missing: Bools) -> Bools:
+    """[N, columns] which holes stay blank as the observed cells of their rows say, by some rules.
+
+    observed  [N, columns] codes, exact where a cell of a column that decides is observed
+    missing   [N, columns]
+    """
+    says = [(rule.holds(observed[:, rule.other]) & ~missing[:, rule.other])[None] for rule in rules]
+    return np.asarray(not_asked([(rule.columns, rule.other) for rule in rules], says, missing, 1)[0])
+
+
 class CellsNotAsked(NamedTuple):
     """Cells of questions that a row is not asked.
 

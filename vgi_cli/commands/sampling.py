@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import Point
-from vgi_cli.columns.blanks import Blank, not_asked, read_blanks, take_back
+from vgi_cli.columns.blanks import Blank, not_asked, read_blanks, surely_blank, take_back
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
@@ -32,8 +32,9 @@ from vgi_cli.encoding.apart import Apart, Rule
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
-from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.keeping import keep_but_for_blanks
 from vgi_cli.encoding.keys import told_by_keys
+from vgi_cli.encoding.redrawing import DrawnRows
 from vgi_cli.encoding.redundant import codes_of, rule_words
 from vgi_cli.encoding.skips import beside_blanks, mask_probability
 from vgi_cli.encoding.structural_zeros import possible
@@ -214,12 +215,13 @@ class Sampling:
         draws = self._codes(x, rows)
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
         require_finite(draws, missing, schema.layout.columns)
-        observed = observed_codes(rows, schema, related_columns(schema))
-
+        deciding = {schema.modelled[one.other] for one in self._blanks}
+        observed = observed_codes(rows, schema, related_columns(schema) | deciding)
+        blank = surely_blank(self._blanks, observed, missing)
         uniform = functools.partial(uniform_of, noise, schema)
         ties = functools.partial(uniform_beside, noise, schema)
         told = said_by_keys(rows, schema)
-        apart = keep_relations(draws, observed, missing, schema, uniform=uniform, ties=ties, told=told)
+        apart = keep_but_for_blanks(DrawnRows(draws, observed, missing, uniform, ties), blank, schema, told)
         levels = None if turned is x else (self._codes(x, rows), self._codes(turned, rows))
         before, moved = draws, self.deltas.move(draws, levels, rows, noise) if self.deltas else draws
         if self._request.point is not None:
@@ -228,7 +230,7 @@ class Sampling:
             moved = point_estimate(moved, point, schema) if self.deltas else before
             draws = before.copy()
             first = functools.partial(uniform_of, replace(noise, draws=noise.draws[:1]), schema)
-            apart = keep_relations(draws, observed, missing, schema, uniform=first, told=told)
+            apart = keep_but_for_blanks(DrawnRows(draws, observed, missing, first, None), blank, schema, told)
         for place in self.deltas.places:
             own = moved[..., place]
             draws[..., place] = np.where(own == before[..., place], draws[..., place], own)

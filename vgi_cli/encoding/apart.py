@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.skips import Skip, Threshold
@@ -35,6 +35,13 @@ class Apart:
     def update(self, other: Apart) -> None:
         """Those of another one, too."""
         self._found += other._found
+
+    def update_at(self, rows: Ints, other: Apart) -> None:
+        """Those of another one, whose rows are some of these [n]."""
+        for rule, places, found in other._found:
+            where = np.zeros(self.shape, bool)
+            where[:, rows] = found
+            self._found.append((rule, places, where))
 
     def mend(self, rows: Bools) -> None:
         """Rows [m, N] keep to all rules now."""

@@ -17,6 +17,7 @@ from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.rounding_law import quantiles
 from vgi_cli.encoding.spreads import TermSpread
 from vgi_cli.encoding.sums import FLOAT, NEARLY, noise_of
+from vgi_cli.encoding.unpaired import Unpaired
 
 WITHIN = 1e-6
 """Share of a column's resolution by which what is computed may be off a value of it."""
@@ -40,6 +41,7 @@ class RelationCells:
     uniform  gives random numbers from 0 to 1 [m, N], where several columns are rounded; None: there are none
     single   by place the rows in which the cell there is the only unknown one, and it was not asked; None: not known
     spreads  of its terms, by place; none where they are not known
+    unpaired  which cells of its two columns go with none of the other one; None: all have a partner
     """
 
     relation: Relation
@@ -51,6 +53,7 @@ class RelationCells:
     uniform: Callable[[], Floats] | None = None
     single: list[Ints] | None = None
     spreads: Sequence[TermSpread] = ()
+    unpaired: Unpaired | None = None
 
     def chance(self, rows: Ints) -> Floats | None:
         """Random numbers of some rows [m, rows]."""

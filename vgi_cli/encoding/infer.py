@@ -429,7 +429,7 @@ def _notes(table: Table, schema: Schema, some: bool, said: Collection[str]) -> l
     clocks = [duration_note(c, table.column(c.name)) for c in moments if c.name not in said]
     notes += capped([note for note in clocks if note is not None])
     pooled = [c for c in schema.encoded if isinstance(c, Categorical) and c.pooled]
-    notes += capped([f"column '{c.name}': {len(c.rare):,} rare levels of {len(c.texts):,} are pooled" for c in pooled])
+    notes += capped([_pooled_note(column) for column in pooled])
     notes += _times_of_records(table, schema, said)
     if empty:
         notes.append(f"{named('column', empty)} {are(empty)} empty{fitted}: carried, nothing to learn from")
@@ -456,3 +456,12 @@ def _times_of_records(table: Table, schema: Schema, said: Collection[str]) -> li
                     "depend on it"
                 )
     return capped(lines)
+
+
+def _pooled_note(column: Categorical) -> str:
+    """A line on a column whose rare levels are modelled as one, and on what that costs."""
+    return (
+        f"column '{column.name}': {len(column.rare):,} rare levels of {len(column.texts):,} are pooled, so fills need "
+        f"not keep to what its levels say of other columns, nor are these said to follow from it (where it is carried, "
+        f"`{kind_flag(column.name, 'carry')}`, they are)"
+    )

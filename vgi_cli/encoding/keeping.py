@@ -11,7 +11,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,11 +36,11 @@ from vgi_cli.encoding.orders import keep_orders, out_of_order
 from vgi_cli.encoding.other_keys import settled_orders, take_others
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
-from vgi_cli.encoding.relations import departing
 from vgi_cli.encoding.retrying import retry
 from vgi_cli.encoding.skips import against_answers, keep_skips, keep_thresholds, unkept_skips
 from vgi_cli.encoding.spreads import term_spreads
 from vgi_cli.encoding.structural_zeros import keep_structural_zeros
+from vgi_cli.encoding.unpaired import Unpaired, departing_fills
 
 LATE = ("bands", "part")
 """Relations of which the second column is a number that the first one leaves some room, or a date."""
@@ -112,6 +112,26 @@ def keep_relations(
         redraw(rows, schema, found, keep)
         apart.update(unkept_skips(draws, missing, schema, blank))
     apart.update(found)
+    return apart
+
+
+def keep_but_for_blanks(rows: DrawnRows, blank: Bools, schema: Schema, told: Floats | None) -> Apart:
+    """As `keep_relations`, of rows of which some holes stay `blank` [N, columns]: sums and products of such a hole say
+    nothing of the other cells of its row, which are as they were drawn, or follow from others."""
+    numeric = [one for one in schema.relations if not one.coded]
+    places = [[schema.modelled.index(name) for name in one.names] for one in numeric]
+    left_out = np.stack([blank[:, own].any(1) for own in places], 1) if places else np.zeros((len(blank), 0), bool)
+    patterns, which = np.unique(left_out, axis=0, return_inverse=True)
+    apart = Apart(rows.draws.shape[:2])
+    for kind, pattern in enumerate(patterns):
+        at = np.flatnonzero(which.reshape(-1) == kind)
+        own = [one for one in schema.relations if not any(one is numeric[place] for place in np.flatnonzero(pattern))]
+        some = rows.of(at)
+        said = None if told is None else told[at]
+        fills, observed, missing, uniform, ties = some
+        found = keep_relations(fills, observed, missing, replace(schema, relations=tuple(own)), uniform, ties, said)
+        rows.draws[:, at] = fills
+        apart.update_at(at, found)
     return apart
 
 
@@ -215,8 +235,9 @@ def _departs(filled: DrawnRows, schema: Schema) -> dict[Relation, Bools]:
     exact, found = _exact(filled), {}
     for one in schema.relations:
         places = [schema.modelled.index(name) for name in one.names]
-        departs = departing(one, exact[:, places], half_digit(schema.encoded[places[0]]))
-        found[one] = departs & filled.missing[:, places].any(1)
+        holes, half = filled.missing[:, places], half_digit(schema.encoded[places[0]])
+        departs = departing_fills(one, Unpaired.of(one, schema), exact[:, places], holes, half)
+        found[one] = departs & holes.any(1)
     return found
 
 
@@ -327,8 +348,19 @@ def _kept(
             half = float(one.open_by(np.array(columns[0].deviation), digit))
             tried = np.zeros(len(missing), bool)
             own = functools.partial(uniform, one.names[0]) if uniform is not None and one.slack else None
-            spreads = term_spreads(one, schema)
-            made.append(RelationCells(one, columns, places, half, digit, tried, own, spreads=spreads))
+            made.append(
+                RelationCells(
+                    one,
+                    columns,
+                    places,
+                    half,
+                    digit,
+                    tried,
+                    own,
+                    spreads=term_spreads(one, schema),
+                    unpaired=Unpaired.of(one, schema),
+                )
+            )
         return sorted(made, key=_fineness)
 
     told = cells(own)
@@ -348,7 +380,7 @@ def _kept(
         tightest = next(((one, place) for one, place in every_cell if len(_single(one, known)[place])), None)
         if tightest is not None:
             one, place = tightest  # what only has to lie in a band may follow from what is settled
-            rows, said = _single(one, known)[place], _Cells(draws, observed, missing, known)
+            rows, said = _single(one, known)[place], _Cells(draws, observed, missing, known, given)
             sure = given[np.ix_(rows, np.delete(one.places, place))].all(1) | (not guessed)
             for some, limited in ((rows[sure], False), (rows[~sure], True)):
                 if len(some):
@@ -365,7 +397,7 @@ def _kept(
                 apart = _apart(draws, observed, missing, told)
                 _beyond_limits(DrawnRows(draws, observed, missing, uniform, None), before, schema, beyond, apart)
                 return apart
-            _settle(_Cells(draws, observed, missing, known), *left, rooms)
+            _settle(_Cells(draws, observed, missing, known, given), *left, rooms)
             changed = set(left[0].places.tolist())
         for one in every:
             if changed & set(one.places.tolist()):
@@ -445,12 +477,13 @@ def _single(cells: RelationCells, known: Bools) -> list[Ints]:
 
 class _Cells(NamedTuple):
     """Rows whose fills are being computed: all as in `keep_relations`; `known` [N, columns] are those that are observed
-    or computed."""
+    or computed, `given` [N, columns] those that are observed or follow from such."""
 
     draws: Floats
     observed: Floats
     missing: Bools
     known: Bools
+    given: Bools
 
     def values(self, rows: Ints, places: Ints) -> Floats:
         """[m, rows, places] codes, observed ones as they are."""
@@ -504,8 +537,15 @@ def _determine(
         if cells in apart:
             value, agrees = as_far_as_agrees(cells, place, values, value, levels(j, LATE), chance)
             able |= agrees
+    if cells.unpaired is not None:  # a partner that was filled does not decide what has none
+        stays = cells.unpaired.cells(values)[..., place] & ~said.given[rows, cells.places[1 - place]]
+        value, able = np.where(stays, values[..., place], value), able | stays
     said.draws[:, rows, j] = np.where(able, value, values[..., place])
     return able
+
+
+_Pending: TypeAlias = tuple[RelationCells, Bools]
+"""A relation, and the rows [N] in which several of its cells are unknown."""
 
 
 def _unsettled(
@@ -513,19 +553,45 @@ def _unsettled(
 ) -> tuple[RelationCells, Ints] | None:
     """The first relation of which several cells are unknown in some rows, and these; None where there is none. Of
     completed years and months those first that are known, then those that lie in a band."""
-    left = ((one, (~known[:, one.places]).any(1)) for one in told)
+    left = ((one, np.asarray((~known[:, one.places]).any(1))) for one in told)
     some = [(one, rows) for one, rows in left if rows.any()]
     if some and some[0][0].relation.how == "completed":
         ages = [(one, rows) for one, rows in some if one.relation.how == "completed"]
         first = [(one, rows & known[:, one.places[0]]) for one, rows in ages]
         some = [*first, *(own for own in ages if int(own[0].places[0]) in rooms), *ages]
+    some = [*_with_prices(some, known), *some]
     return next(((one, np.flatnonzero(rows)) for one, rows in some if rows.any()), None)
+
+
+def _with_prices(some: Sequence[_Pending], known: Bools) -> list[_Pending]:
+    """Of relations and the rows in which several of their cells are unknown those that come first: a sum or a product
+    whose first column is unknown, and a part or factor that is in no gap between values which occur again and again
+    (a list price), which stays as it was drawn then; before it what levels say in these rows. One of which a part is
+    computed itself waits for that."""
+    found: list[_Pending] = []
+    for one, rows in some:
+        listed = [int(one.places[place]) for place in _listed(one)]
+        own = rows & ~known[:, one.places[0]] & (~known[:, listed]).any(1)
+        if one.relation.coded or not own.any():
+            continue
+        levels = [(other, has & own) for other, has in some if other.relation.coded and other.relation.how not in LATE]
+        for other, has in some:
+            if not other.relation.coded and other.places[0] in one.places[1:]:
+                own = own & ~(has & ~known[:, other.places[0]])
+        found += [*levels, (one, own)]
+    return found
+
+
+def _listed(cells: RelationCells) -> list[int]:
+    """The places of the parts or factors of a relation that lie in no gap between values which occur often."""
+    numbers = [as_number(column) for column in cells.columns]
+    return [place for place, number in enumerate(numbers) if place and number is not None and number.gaps]
 
 
 def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int, tuple[Floats, Floats]]) -> None:
     """Let the cells of a relation go together in rows in which several are unknown; they are known then. `rooms`: by
     columns of numbers, from where to where [N] observed levels leave it to them."""
-    draws, observed, missing, known = filled
+    draws, observed, missing, known, _ = filled
     free = ~known[np.ix_(rows, cells.places)]
     before = _values(draws, observed, missing, rows, cells.places)
     values, done, order = before.copy(), np.zeros(before.shape[:2], bool), _order(cells, by_range=True)
@@ -537,9 +603,10 @@ def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int
     chance = cells.chance(rows)
     if cells.spreads:
         _least_known(_Open(values, free, done, chance, own), cells, missing[rows], order)
+    alone = cells.unpaired.rows(values, missing[np.ix_(rows, cells.places)]) if cells.unpaired is not None else done
     for place in order:
         value, able = solve(cells, place, values, chance=chance)
-        moved = free[:, place] & ~done & able & _in_room(value, own.get(place))
+        moved = free[:, place] & ~done & ~alone & able & _in_room(value, own.get(place))
         values[..., place] = np.where(moved, value, values[..., place])
         done |= moved
     if not cells.relation.coded:
@@ -584,6 +651,8 @@ def _least_known(some: _Open, cells: RelationCells, missing: Bools, order: Seque
     go, and the latter take what is left. `missing` [n, columns]: of all columns."""
     free, places = some.free, np.array(order)
     spread = np.stack([one.of(missing) for one in cells.spreads], 1)
+    for place in _listed(cells):  # a list price stays, and what it is a part of is computed
+        spread[free[:, 0], place] = -1.0
     least, first = np.where(free, spread, -1.0).argmax(1), places[free[:, places].argmax(1)]
     rows = np.arange(len(free))
     less = free.any(1) & (spread[rows, least] > CLEARLY * spread[rows, first])
@@ -636,7 +705,8 @@ def _apart(draws: Floats, observed: Floats, missing: Bools, told: Sequence[Relat
         rows = np.flatnonzero(missing[:, one.places].any(1))
         values = _values(draws, observed, missing, rows, one.places)
         where = np.zeros(draws.shape[:2], bool)
-        where[:, rows] = departing(one.relation, values, one.digit)
+        holes = missing[np.ix_(rows, one.places)]
+        where[:, rows] = departing_fills(one.relation, one.unpaired, values, holes, one.digit)
         apart.add(one.places.tolist(), where, one.relation)
     return apart
 

@@ -19,7 +19,7 @@ from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.orders import out_of_order
 from vgi_cli.encoding.redundant import as_number, half_digit
-from vgi_cli.encoding.relations import departing
+from vgi_cli.encoding.unpaired import Unpaired, departing_fills
 
 OTHERS = 4
 """So many other values are tried of each of two cells that do not go together."""
@@ -35,6 +35,17 @@ class DrawnRows(NamedTuple):
     missing: Bools
     uniform: Callable[[str], Floats] | None
     ties: Callable[[str, str], Floats] | None
+
+    def of(self, rows: Ints) -> DrawnRows:
+        """Some rows [n] of all draws, copied."""
+        uniform, ties = self.uniform, self.ties
+        return DrawnRows(
+            self.draws[:, rows],
+            self.observed[rows],
+            self.missing[rows],
+            None if uniform is None else lambda name: uniform(name)[:, rows],
+            None if ties is None else lambda name, other: ties(name, other)[:, rows],
+        )
 
     def at(self, draw: Ints, row: Ints) -> DrawnRows:
         """Each of some rows [n] of some draws [n] as a row of one draw."""
@@ -108,7 +119,8 @@ class Checks:
         names = schema.modelled
         relations = schema.relations
         zeros = schema.structural_zeros
-        self._relations = [(one, [names.index(name) for name in one.names]) for one in relations]
+        places = [[names.index(name) for name in one.names] for one in relations]
+        self._relations = [(one, Unpaired.of(one, schema), at) for one, at in zip(relations, places, strict=True)]
         self._zeros = [(pair, [names.index(name) for name in pair.names]) for one in zeros for pair in one.single()]
         seen = [[np.unique(part, return_counts=True) for part in np.array(one.seen).T] for one in zeros]
         self._seen = [own for one, own in zip(zeros, seen, strict=True) for _ in one.pairs]
@@ -135,10 +147,9 @@ class Checks:
         """[n] which of the same keep to the relations."""
         able = np.ones(len(codes), bool)
         exact = np.where(self._missing[rows], codes, observed)
-        for one, places in self._relations:
-            filled = self._missing[rows][:, places].any(1)
-            digit = half_digit(self._schema.encoded[places[0]])
-            able &= ~(departing(one, exact[:, places], digit) & filled)
+        for one, unpaired, places in self._relations:
+            holes, digit = self._missing[rows][:, places], half_digit(self._schema.encoded[places[0]])
+            able &= ~(departing_fills(one, unpaired, exact[:, places], holes, digit) & holes.any(1))
         return able
 
     def within(self, codes: Floats, before: Floats) -> Bools:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.lattice import off_gaps
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.encoding.computing import RelationCells, solve, width_of
 from vgi_cli.encoding.redundant import as_number, half_digit
-from vgi_cli.encoding.relations import departing
+from vgi_cli.encoding.unpaired import departing_fills
 
 DIGITS = (0, -1, 1, -2, 2, -3, 3)
 """How many of its last digits the cell that is kept may move, from where it is or should be by the other relations."""
@@ -34,19 +36,24 @@ MOST_VALUES, AT_ONCE = 2_000, 50_000
 this (of two missing factors of a known product few pairs have the digits that meet it), so many rows at once."""
 
 
+Cell = TypeVar("Cell", np.float64, np.bool_)
+"""What is said of a cell: its code, or whether it is missing."""
+
+
 class _One(NamedTuple):
     """A relation, and where its columns are among those of its group."""
 
     cells: RelationCells
     at: Ints
 
-    def of(self, values: Floats) -> Floats:
+    def of(self, values: NDArray[Cell]) -> NDArray[Cell]:
         """Its cells [n, own columns] of values [n, columns]."""
         return np.asarray(values[:, self.at])
 
-    def departing(self, values: Floats) -> Bools:
-        """Which of values [n, columns] depart from it."""
-        return departing(self.cells.relation, self.of(values), self.cells.digit)
+    def departing(self, values: Floats, missing: Bools) -> Bools:
+        """Which of values [n, columns], some of which are `missing` [n or 1, columns], depart from it."""
+        cells = self.cells
+        return departing_fills(cells.relation, cells.unpaired, self.of(values), self.of(missing), cells.digit)
 
     def left(self, values: Floats) -> Floats:
         """By how much values [n, columns] depart from it."""
@@ -84,7 +91,8 @@ def retry(
     draws: Floats, observed: Floats, missing: Bools, told: Sequence[RelationCells], every: Sequence[RelationCells]
 ) -> None:
     """Let rows of draws [m, N, columns] in which a relation is not kept to, and some cell of its group is missing, keep
-    to all relations of the group, in place; other rows, and those for which nothing is found, stay as they are.
+    to all relations of the group, in place; other rows, and those for which nothing is found, stay as they are. So with
+    rows in which a number was computed that lies in a gap between values which occur again and again.
 
     observed  [N, columns] codes, exact where a cell is observed
     missing   [N, columns]
@@ -99,19 +107,20 @@ def retry(
             filled = np.flatnonzero(holes[np.ix_(rows, one.at)].any(1))
             for number, drawn in enumerate(draws):
                 values = _values(drawn, observed, missing, rows[filled], group.places)
-                bad[number, filled] |= one.departing(values)
+                bad[number, filled] |= one.departing(values, holes[rows[filled]])
         patterns, which = np.unique(holes[rows], axis=0, return_inverse=True)
         for kind, pattern in enumerate(patterns):
-            draw, row = np.nonzero(bad & (which.reshape(-1) == kind))
-            if not len(draw):
-                continue
-            some = rows[row]
-            before = np.where(
-                pattern, draws[draw[:, None], some[:, None], group.places], observed[some[:, None], group.places]
-            )
-            after = _tried(before, group, np.flatnonzero(pattern).tolist())
-            own = group.places[pattern]
-            draws[draw[:, None], some[:, None], own] = after[:, pattern]
+            own, unknown = group.places[pattern], np.flatnonzero(pattern).tolist()
+            alike = which.reshape(-1) == kind
+            for tried in (_tried, _listed):
+                where = bad & alike
+                if tried is _listed:
+                    where[:, alike] = _unlisted(draws[:, rows[alike]][..., group.places], group, unknown)
+                draw, row = np.nonzero(where)
+                if len(draw):
+                    at = draw[:, None], rows[row][:, None]
+                    before = np.where(pattern, draws[*at, group.places], observed[at[1], group.places])
+                    draws[*at, own] = tried(before, group, unknown)[:, pattern]
 
 
 def _values(draw: Floats, observed: Floats, missing: Bools, rows: Ints, places: Ints) -> Floats:
@@ -194,6 +203,30 @@ def _tried(before: Floats, group: _Group, unknown: Sequence[int]) -> Floats:
     return found
 
 
+def _listed(before: Floats, group: _Group, unknown: Sequence[int]) -> Floats:
+    """Values [n, columns] of a group, the unknown ones by the first try of other levels or values of a column that has
+    few in which all relations hold and no unknown number is `_unlisted`; as they were where none does."""
+    found, left = before.copy(), np.arange(len(before))
+    for plan in _plans(group, unknown):
+        left = _by_levels(plan, group, found, left, unknown)
+    return found
+
+
+def _unlisted(values: Floats, group: _Group, places: Sequence[int]) -> Bools:
+    """[..] whether a number at one of some places of values [.., columns] lies in a gap between values of its column
+    that occur again and again, or beyond its least or greatest one where all of them lie between such gaps."""
+    off = np.zeros(values.shape[:-1], bool)
+    for place in places:
+        number, own = as_number(group.columns[place]), values[..., place]
+        if number is None or not number.gaps:
+            continue
+        off |= off_gaps(own, number.gaps) != own
+        ends = [number.low, *(end for gap in number.gaps for end in gap), number.high]
+        if ends[::2] == ends[1::2]:  # each gap begins where another one ends
+            off |= (own < number.low) | (own > number.high)
+    return off
+
+
 def _by_digits(plan: _Plan, group: _Group, found: Floats, left: Ints) -> Ints:
     """Let rows `left` of values [n, columns] of a group keep to all relations by a plan, in place, its first cell where
     it is or a few digits from there; the rows in which none does."""
@@ -216,12 +249,13 @@ def _by_digits(plan: _Plan, group: _Group, found: Floats, left: Ints) -> Ints:
     return left
 
 
-def _by_levels(plan: _Plan, group: _Group, found: Floats, left: Ints) -> Ints:
+def _by_levels(plan: _Plan, group: _Group, found: Floats, left: Ints, listed: Sequence[int] = ()) -> Ints:
     """Let rows `left` of values [n, columns] of a group keep to all relations by another level or key of the cell that
-    a plan keeps first, in place; the rows in which none does."""
+    a plan keeps first, in place; the rows in which none does. No number at some places is `_unlisted`."""
     levels = _levels(plan, group, found[left])
     for number in range(levels.shape[1]):
         values, able = _held(plan, group, found[left], levels[:, number], guessed=True)
+        able &= ~_unlisted(values, group, listed)
         found[left[able]] = values[able]
         left, levels = left[~able], levels[~able]
     return left
@@ -314,8 +348,10 @@ def _beside(plan: _Plan, group: _Group, start: Floats, digits: int) -> Floats:
 def _held(plan: _Plan, group: _Group, values: Floats, kept: Floats, *, guessed: bool) -> tuple[Floats, Bools]:
     """As `_computed`, and which of them keep to all relations, too."""
     values, able = _computed(plan, group, values, kept, guessed=guessed)
+    missing = np.zeros((1, values.shape[1]), bool)
+    missing[0, [*plan.kept, *(int(one.at[place]) for one, place in plan.steps)]] = True
     for one in plan.holds:
-        able &= ~one.departing(values)
+        able &= ~one.departing(values, missing)
     return values, able
 
 

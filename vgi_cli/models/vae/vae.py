@@ -36,9 +36,7 @@ BLOCKS = {
 class VaeConfig(ModelConfig):
     """Settings of a variational autoencoder (`model.*`)."""
 
-    latents: Width | None = Field(
-        None, description="Continuous latents; none: by the free numbers, 2 to 10."
-    )
+    latents: Width | None = Field(None, description="Continuous latents; none: by the free numbers, 2 to 10.")
     encoding: Literal["masked", "set"] = Field("masked", description="Holes at 0, or the set of observed cells.")
     encoder: Layers | None = Field(None, description="Hidden layers of the encoder; none: by `encoding`.")
     embedding: Width = Field(50, description="Length of a column's embedding (`set`).")
