@@ -350,6 +350,8 @@ def readable(chosen: Mapping[str, Any]) -> dict[str, Any]:
     models = chosen.get("average")
     if not isinstance(models, list) or not models:
         return dict(chosen)
+    if len(models) == 1:
+        return {**chosen, "average": "1 model (recipe.yaml)"}
     total = sum(one["weight"] for one in models)
     shares = ", ".join(f"{one['weight'] / total:.0%}" for one in models)
     return {**chosen, "average": f"{len(models)} models (recipe.yaml), by weights {shares}"}
