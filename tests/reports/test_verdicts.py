@@ -12,7 +12,15 @@ import pytest
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.methods.plmcmc import MOST_STRAIN
-from vgi_cli.reports.kinds import CELLS_A_CODE, CHANCE, CODE_GAIN, MOST_CODES, _explained_as_labels
+from vgi_cli.reports.kinds import (
+    CELLS_A_CODE,
+    CHANCE,
+    CODE_GAIN,
+    KEY,
+    MOST_CODES,
+    _explained_as_labels,
+    unless_predicted,
+)
 from vgi_cli.reports.kinds import suspicions as all_suspicions
 from vgi_cli.reports.values import (
     AtShift,
@@ -320,6 +328,30 @@ def test_a_quantity_of_few_values_is_no_code() -> None:
     dose = draw.integers(1, 11, 400)
     table = {"dose": dose.tolist(), "answer": (0.5 * dose + np.sqrt(dose) + draw.normal(size=400)).tolist()}
     assert suspicions(table, dose="integer") == {"dose": None, "answer": None}
+
+
+def test_a_list_price_far_above_the_others_is_no_mark_for_missing() -> None:
+    draw = np.random.default_rng(0)
+    prices = np.array([9.9, 19.9, 49, 129, 899])
+    listed = prices[draw.choice(5, 500, p=[0.3, 0.25, 0.2, 0.2, 0.05])]
+    table: dict[str, list[Any]] = {
+        "price": listed.tolist(),
+        "marked": np.where(listed == 899, 9999, listed).tolist(),
+        "below": np.where(listed == 899, -1000, listed).tolist(),
+        "free": np.where(listed == 899, 899, draw.uniform(9, 130, 500).round(2)).tolist(),
+    }
+    found = suspicions(table, **dict.fromkeys(table, "numeric"))
+    assert found["price"] is None
+    assert "9999" in str(found["marked"]) and "-1000" in str(found["below"]) and "899" in str(found["free"])
+
+
+def test_what_relations_explain_is_no_mark_and_what_is_predicted_no_key() -> None:
+    draw = np.random.default_rng(0)
+    columns, codes, numeric = columns_of({"a": np.where(draw.random(300) < 0.1, 800, draw.normal(size=300)).tolist()})
+    assert all_suspicions(columns, codes, numeric, codes.T).found != [None]
+    assert all_suspicions(columns, codes, numeric, codes.T, explained=["a"]).found == [None]
+    assert unless_predicted(KEY, 0.97) is None and unless_predicted("why", 0.97) == "why"
+    assert unless_predicted(KEY, 0.1) == unless_predicted(KEY, None) == KEY
 
 
 def test_a_bent_quantity_and_far_cells_are_no_code() -> None:

@@ -336,10 +336,7 @@ class _Far(NamedTuple):
 def _far_away(table: Table, schema: Schema) -> list[str]:
     codes: dict[tuple[str, str], tuple[list[str], int]] = {}
     slips: list[str] = []
-    told = {one.names[0] for one in schema.relations if one.how in ("levels", "groups")}  # what a level or key has
-    parts = {
-        name for one in schema.relations if one.how in ("sum", "product") and len(one.names) > 2 for name in one.names
-    }
+    told, parts = _told(schema), _parts(schema)
     for column in (c for c in schema.encoded if isinstance(c, Number | Moment) and c.name not in told):
         values = column.codes(table.column(column.name))
         finite = values[np.isfinite(values)]
@@ -369,6 +366,20 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
         for (text, what), (names, count) in codes.items()
     ]
     return lines + capped(slips)
+
+
+def explained_by_relations(schema: Schema) -> set[str]:
+    """Columns whose values relations explain: what a level or a key has, and what adds up or multiplies."""
+    return _told(schema) | _parts(schema)
+
+
+def _told(schema: Schema) -> set[str]:
+    return {one.names[0] for one in schema.relations if one.how in ("levels", "groups")}
+
+
+def _parts(schema: Schema) -> set[str]:
+    found = [one.names for one in schema.relations if one.how in ("sum", "product") and len(one.names) > 2]
+    return {name for names in found for name in names}
 
 
 def _unusual(column: Number | Moment, found: list[_Far], cells: int) -> list[_Far]:
