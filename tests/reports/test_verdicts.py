@@ -349,7 +349,7 @@ def test_what_relations_explain_is_no_mark_and_what_is_predicted_no_key() -> Non
     draw = np.random.default_rng(0)
     columns, codes, numeric = columns_of({"a": np.where(draw.random(300) < 0.1, 800, draw.normal(size=300)).tolist()})
     assert all_suspicions(columns, codes, numeric, codes.T).found != [None]
-    assert all_suspicions(columns, codes, numeric, codes.T, explained=["a"]).found == [None]
+    assert all_suspicions(columns, codes, numeric, codes.T, told=["a"]).found == [None]
     assert unless_predicted(KEY, 0.97) is None and unless_predicted("why", 0.97) == "why"
     assert unless_predicted(KEY, 0.1) == unless_predicted(KEY, None) == KEY
 

@@ -42,6 +42,7 @@ from vgi_cli.encoding.limits import limits_as_missing
 from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.series import series
+from vgi_cli.encoding.shuffled import shuffled_keys
 from vgi_cli.encoding.skips import Skipped, alike, skipped, thresholds_among
 from vgi_cli.encoding.spellings import (
     NEGATIVE,
@@ -188,20 +189,21 @@ def _unordered(table: Table, columns: Sequence[Column]) -> list[str]:
 
 
 def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
-    """Columns that number the rows: keys that would be modelled as quantities."""
-    names = [
-        column.name
-        for column in schema.encoded
-        if isinstance(column, Number)
-        and column.whole
-        and column.name not in said
-        and _counts(column.codes(table.column(column.name)))
-    ]
+    """Columns that number the rows, in their order or in none: keys that would be modelled as quantities."""
+    names, others = [], {*said}
+    for column in schema.encoded:
+        if isinstance(column, Number) and column.whole and column.name not in said:
+            values = column.codes(table.column(column.name))
+            if _counts(values):
+                names.append(column.name)
+            elif KEY.search(column.name) or CODE.search(column.name) or _years(column.name, values[~np.isnan(values)]):
+                others.add(column.name)  # a line of its own says so, or it is none
+    shuffled = shuffled_keys(table, schema, {*others, *names})
     if not names:
-        return []
+        return shuffled
     its, flags = ("its", "it is a key") if len(names) == 1 else ("their", "they are keys")
     rule = f"`{typed('--id', names[0])}` or `{typed('--exclude', names[0])}` if {flags}"
-    return [f"{named('column', names)} {are(names)} modelled, but {its} values number the rows: {rule}"]
+    return [f"{named('column', names)} {are(names)} modelled, but {its} values number the rows: {rule}", *shuffled]
 
 
 def _keys(table: Table, schema: Schema, said: Collection[str]) -> list[str]:

@@ -11,6 +11,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints, plain
+from vgi_cli.encoding.shuffled import fills_its_range
 from vgi_cli.encoding.spellings import NINES
 
 FEWEST_ROWS = 30
@@ -57,7 +58,7 @@ def suspicions(
     numeric: Bools,
     values: Iterable[Floats],
     go_on: Callable[[float], bool] = lambda share: True,
-    explained: Collection[str] = (),
+    told: Collection[str] = (),
 ) -> Suspicions:
     """Why the kinds of columns may be wrong.
 
@@ -65,12 +66,12 @@ def suspicions(
     numeric  [columns] which hold numbers
     values   of each column the observed codes in all rows
     go_on    is told the share that is done, and says whether there is time for more
-    explained  columns whose cells other columns determine, so that none of their values stands for missing
+    told     columns whose cells other columns determine, so that none of their values stands for missing
     """
     found: list[str | None] = []
     perhaps = []
     for column, own in zip(columns, values, strict=True):
-        found.append(_alone(column, own, column.name in explained))
+        found.append(_alone(column, own, column.name in told))
         if found[-1] is None and isinstance(column, Number) and column.whole and len(own) >= FEWEST_ROWS:
             perhaps.append(len(found) - 1)
     explained, whole = _explained_as_labels(perhaps, codes, numeric, go_on)
@@ -97,16 +98,11 @@ def _alone(column: ModelledColumn, values: Floats, explained: bool) -> str | Non
         return None
     if not isinstance(column, Number):
         return None
-    if column.whole and _is_key(values):
+    if column.whole and fills_its_range(values):
         return KEY
     if not explained and (mark := _mark(values)) is not None:
         return f"{plain(mark)} stands far from all other values and is repeated: perhaps a mark for missing cells"
     return None
-
-
-def _is_key(values: Floats) -> bool:
-    """Whether all values differ and fill a range of whole numbers with next to no gap."""
-    return len(np.unique(values)) == len(values) and values.max() - values.min() < 1.2 * len(values)
 
 
 def _mark(values: Floats) -> float | None:
