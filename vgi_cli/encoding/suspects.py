@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vgi_cli.columns.base import Column, ModelledColumn
-from vgi_cli.columns.blanks import flags_of
+from vgi_cli.columns.blanks import flags_of, unanswered_in
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import THREE, Number, mostly_threes
@@ -39,6 +39,7 @@ from vgi_cli.encoding.answers import several_answers
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.limits import limits_as_missing
+from vgi_cli.encoding.mostly_empty import mostly_empty
 from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.series import series
@@ -121,6 +122,9 @@ def suspects(
         _counters(table, schema, said) + _keys(table, schema, said) + _codes(table, schema, {*said, *ranked.numbered})
     )
     keys += _dates(table, schema, said) + _inexact(schema)
+    found = skipped(table, schema) if skips is None else skips
+    unasked = {name for rule in unanswered_in(schema) for name in rule.others}
+    unasked |= {name for one in alike(found) for name in one.others}
     return (
         doubts
         + totals(table, schema)
@@ -131,7 +135,8 @@ def suspects(
         + _ticked(table, schema)
         + dummies(table, schema)
         + _scarce(table, schema)
-        + _skipped(table, schema, skipped(table, schema) if skips is None else skips)
+        + mostly_empty(table, schema, unasked)
+        + _skipped(table, schema, found)
         + _far_away(table, schema)
     )
 
