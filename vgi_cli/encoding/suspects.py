@@ -55,7 +55,7 @@ from vgi_cli.encoding.spellings import (
     spelled_alike,
 )
 from vgi_cli.encoding.texts import text_doubts, thousands
-from vgi_cli.encoding.totals import totals
+from vgi_cli.encoding.totals import totals, units
 from vgi_cli.table.base import Table
 
 FEWEST = 10
@@ -110,7 +110,12 @@ def suspects(
     """One line for each doubt. `said`: columns whose kind the user named; `skips`: what `skipped` found in the table,
     where that was asked."""
     unnamed = [column for column in schema.columns if column.role == "data" and column.name not in said]
-    doubts = thousands(table, unnamed) + text_doubts(table, unnamed) + several_answers(table, unnamed)
+    doubts = (
+        units(table, unnamed)
+        + thousands(table, unnamed)
+        + text_doubts(table, unnamed)
+        + several_answers(table, unnamed)
+    )
     doubts += numbers_as_codes(table, unnamed)
     doubts += limits_as_missing(table, schema) + words_for_missing(table, schema)
     doubts += missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
