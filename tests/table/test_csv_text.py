@@ -81,7 +81,7 @@ def test_lines_that_agree_on_another_delimiter_name_it_and_lines_above_the_heade
     assert refused(b"a,b\n1,2\n1,2,3\n")[1] == "every row needs 2 cells; a cell that holds ',' must be in quotes"
 
 
-@pytest.mark.parametrize("row", [b'"1,2,3\n4,5,"6"\n', b'1,"2,3\n4,"5",6\n', b'"1,"2",3\n4,5,6\n'])
+@pytest.mark.parametrize("row", [b'"1,2,3\n4,5,"6"\n', b'1,"2,3\n4,5,"6"\n', b'"1,"2",3\n4,5,6\n'])
 def test_a_quote_that_is_never_closed_is_named_by_its_line(row: bytes) -> None:
     hint = refused(b"a,b,c\n7,8,9\n" + row + b"7,8,9\n")[1]
     assert hint == "is the quote that opens a cell on line 3 never closed? Close it there, or double it if it is text"

@@ -126,8 +126,8 @@ def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -
         raise InputError(
             f"{label}: row {row + 1} (line {line}) has {_cells(found)}, the header has {width}",
             _unclosed(text, int(starts[rows[row]]), int(ends[rows[row]]), delimiter)
+            or _other_delimiter(text, begin, delimiter, int(np.bincount(counts[rows]).argmax()))
             or _ragged_hint(width, counts[rows], _ends_empty(lines, int(rows[row])), delimiter)
-            or _other_delimiter(text, begin, delimiter)
             or f"every row needs {_cells(width)}; a cell that holds {delimiter!r} must be in quotes",
         )
     if len(rows) == 0:
@@ -193,9 +193,9 @@ def _unclosed(text: bytes, start: int, end: int, delimiter: str) -> str | None:
     return None
 
 
-def _other_delimiter(text: bytes, begin: int, delimiter: str) -> str | None:
-    """The flag of another delimiter, where nearly all lines agree on a number of cells by it, and what to do about
-    lines above the header; None where they agree on none."""
+def _other_delimiter(text: bytes, begin: int, delimiter: str, cells: int) -> str | None:
+    """The flag of another delimiter, where nearly all lines agree on a number of cells by it, more than the rows mostly
+    have now, and what to do about lines above the header; None where they agree on none."""
     end = text.find(b"\n", begin + LOOKED_AT)
     some = text if end < 0 else text[: end + 1]
     for guess, shown in GUESSES.items():
@@ -204,7 +204,7 @@ def _other_delimiter(text: bytes, begin: int, delimiter: str) -> str | None:
         lines = find_lines(some, ord(guess), begin)
         counts = np.diff(lines.last, prepend=-1)
         usual = int(np.bincount(counts).argmax())
-        if lines.unclosed is None and len(counts) > 2 and usual > 1 and (counts == usual).mean() >= MOSTLY:
+        if lines.unclosed is None and len(counts) > 2 and usual > cells and (counts == usual).mean() >= MOSTLY:
             above = int(np.argmax(counts == usual))
             line = line_number(text, int(lines.following[above - 1])) if above else 1
             also = f"; if there are lines above the header, on line {line}, delete them" if line > 1 else ""
