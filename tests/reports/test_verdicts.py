@@ -495,3 +495,15 @@ TIP = Tipping(
 def test_tipping(changes: dict[str, Any], level: Level, text: str) -> None:
     (verdict,) = (v for v in judge(replace(GOOD, tipping=[replace(TIP, **changes)])) if v.about == "tipping")
     assert verdict.level == level and text in verdict.text
+
+
+def test_what_is_not_known_of_unseen_cells_beside_a_comparison_of_models() -> None:
+    """It has hidden cells from the models itself, so that something is known."""
+    numbers = replace(GOOD, holdout=None)
+    alone = [one.text for one in judge(replace(numbers, contest=None)) if one.about == "calibration"]
+    assert alone[-1].startswith("How well a fit predicts cells that it never saw is not known: ")
+    league = {"candidates": [{"chosen": True, "cells": 0.3, "coverage": 0.9}], "calibrated": 0.82}
+    beside = [one.text for one in judge(replace(numbers, contest=league))]
+    assert any("predicts hidden cells 70% better" in text for text in beside)
+    assert not any("predicts cells that it never saw is not known" in text for text in beside)
+    assert any("nor how well in each column: the comparison scored the models alone" in text for text in beside)
