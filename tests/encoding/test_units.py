@@ -61,3 +61,24 @@ def test_limits_of_both_sides_are_both_said() -> None:
     with pytest.raises(InputError, match="holds numbers") as refused:
         infer_schema(from_text("x,y\n" + rows))
     assert "(4) instead, and for '>200' the limit itself (200)" in str(refused.value.hint)
+
+
+def test_ranges_among_numbers_are_no_missing_cells() -> None:
+    rows = "".join(f"{cell},{i}\n" for i, cell in enumerate(["45-49", "50 to 54", *map(str, range(20, 70)), "x"]))
+    with pytest.raises(InputError) as refused:
+        infer_schema(from_text("age,y\n" + rows))
+    hint = str(refused.value.hint)
+    assert hint.startswith(
+        "'45-49' is a range, no missing cell: write one number in its place, or bands in all cells; "
+    )
+    assert "'x': `--na-values age=x` if that means missing" in hint and "age=45" not in hint
+
+
+def test_nine_far_from_small_codes_may_mean_missing() -> None:
+    def nines(levels: list[int]) -> bool:
+        rows = "".join(f"{levels[i % len(levels)]},{v:.2f}\n" for i, v in enumerate(RNG.normal(size=60)))
+        notes = infer_schema(from_text("sex,y\n" + rows), kinds={"y": "numeric"})[1]
+        return any(note.startswith("'9' (") and "`--na-values sex=9` if it means missing" in note for note in notes)
+
+    assert nines([1, 2, 9]) and nines([0, 1, 9])
+    assert not nines([1, 5, 9]) and not nines([7, 8, 9])

@@ -61,6 +61,8 @@ LIMIT = re.compile(
     re.IGNORECASE,
 )
 """A value below or above what could be measured, or was asked for: `<0.5`, `> 200`, `90+`, `80 or more`."""
+RANGE = re.compile(r"\d+(?:[.,]\d+)? ?(?:-|–|to|bis) ?\d+(?:[.,]\d+)?")
+"""A range of numbers: `45-49`."""
 BELOW = ("<", "≤", "u", "b", "l")
 """How the sign of a limit begins where values lie below it."""
 
@@ -183,7 +185,10 @@ def number_hint(cells: Cells, which: Bools) -> str:
     texts = different(cells, which)
     hints: dict[str, str] = {"unit": unit} if unit else {}
     limits = limits_hint(texts, cells.decimal)
-    tokens = [text for text in texts if not is_written(text, cells.decimal) and LIMIT.fullmatch(text) is None]
+    known = (LIMIT, RANGE)
+    tokens = [
+        text for text in texts if not is_written(text, cells.decimal) and not any(p.fullmatch(text) for p in known)
+    ]
     for text in texts:
         if is_written(text, cells.decimal):
             comma = COMMA.fullmatch(text) is not None and cells.decimal == "." and not cells.in_memory
@@ -191,6 +196,9 @@ def number_hint(cells: Cells, which: Bools) -> str:
             hints.setdefault("written", words)
         elif LIMIT.fullmatch(text) is not None:
             hints.setdefault("limit", limits)
+        elif RANGE.fullmatch(text) is not None:
+            ends = f"'{shortened(text)}' is a range"
+            hints.setdefault("range", f"{ends}, no missing cell: write one number in its place, or bands in all cells")
         elif len(tokens) <= MOST_TOKENS or not hints:
             which_ones = f"{' and '.join(map(repr, tokens))}: " if hints else ""
             hints.setdefault("token", which_ones + tokens_hint(cells, tokens))
