@@ -288,3 +288,11 @@ def test_limits_of_fills_are_taken_as_fit_takes_them(vgi: Vgi, table: Path) -> N
     )
     refused = vgi("check", "t.csv", "--no-trial", "--bounds", "a=5:9")
     assert refused.code == 2 and "--bounds a=5:9, but column 'a' holds" in refused.err
+
+
+def test_one_pattern_of_few_rows_is_said_in_the_singular(vgi: Vgi) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3)).round(2).astype(object)
+    x[:60, 0] = x[60:120, 1] = x[120:123, 2] = ""
+    Path("t.csv").write_text("\n".join(["a,b,c", *(",".join(map(str, row)) for row in x)]) + "\n")
+    assert "1 of 4 patterns has fewer than" in vgi("check", "t.csv").out

@@ -133,6 +133,15 @@ def test_marks_and_tokens_are_those_of_the_fit(vgi: Vgi) -> None:
     assert drawn["e"].isin(range(7)).all()  # few whole numbers: these alone
 
 
+def test_rows_of_a_run_of_tsv_have_tabs(vgi: Vgi) -> None:
+    numbers(60).round(1).to_csv("t.tsv", index=False, sep="\t")
+    done = vgi("fit", "t.tsv", "--model", "fa", "--set", "model.factors=1", "--set", "bootstrap=0", "--out", "run")
+    assert done.code == 0, done.err
+    assert vgi("sample", "run", "-n", "3").out.startswith("a\tb\tc\td\n")
+    assert vgi("sample", "run", "-n", "3", "-o", "out.csv").code == 0
+    assert Path("out.csv").read_text().startswith("a,b,c,d\n")
+
+
 FLOW: dict[str, Any] = {"model.steps": 1, "model.hidden": 4, "bootstrap": 0}
 
 

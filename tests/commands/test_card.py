@@ -199,3 +199,37 @@ def test_an_average_of_models_is_said_in_words() -> None:
     said = readable({"average": models, "trees": "auto"})
     assert said == {"average": "2 models (recipe.yaml), by weights 75%, 25%", "trees": "auto"}
     assert readable({"average": "none"}) == {"average": "none"}
+    assert readable({"average": models[:1]}) == {"average": "1 model (recipe.yaml)"}
+
+
+@pytest.mark.parametrize("weights", [[1.0], [0.75, 0.25]])
+def test_fills_of_one_model_carry_no_doubt_about_it(vgi: Vgi, data: Path, weights: list[float]) -> None:
+    """An average whose weight is all on one model is none, whatever the recipe calls it."""
+    models = [
+        f"{{model: {{name: mixture, components: {K + 1}}}, transform: linear, weight: {weight}}}"
+        for K, weight in enumerate(weights)
+    ]
+    average = f"average=[{', '.join(models)}]"
+    done = vgi("fit", "t.csv", *SMALL, "--set", "bootstrap=4", "--set", average, "--out", "run")
+    assert done.code == 0, done.err
+    text = Path("run", CARD).read_text(encoding="utf-8")
+    limits, settings = section(text, "Limits"), Path("run/recipe.yaml").read_text()
+    assert settings.count("weight: ") == len(weights) + 1  # that of the table too
+    if len(weights) == 1:
+        assert "They do not carry the doubt about the model itself." in limits and "several" not in limits
+    else:
+        assert "They carry some doubt about the model, for these are fits of 2 models." in limits
+
+
+def test_why_a_model_was_taken_is_true(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fitted one need not have the least error on hidden cells."""
+    from vgi_cli.table.reader import read_table
+
+    assert vgi("fit", "t.csv", *SMALL, "--set", "bootstrap=none", "--out", "run").code == 0
+    run = RunFolder.open(Path("run"))
+    monkeypatch.setattr(Card, "record", run.record.model_copy(update={"requested": {}}))
+    for chosen, why in ((0, "it did best in the comparison below."), (1, "of those that did about as well as the")):
+        candidates = [{"title": "fa", "chosen": i == chosen, "cells": 0.5 + i} for i in range(2)]
+        monkeypatch.setattr(run, "contest", lambda of=candidates: {"score": "cells", "rows": 40, "candidates": of})
+        model = section(Card(run, read_table([Path("t.csv")])).text(), "Model and method")
+        assert f"Why this model: {why}" in model

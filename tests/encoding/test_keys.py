@@ -8,7 +8,9 @@ import pytest
 
 from tests.encoding.test_following import kept_apart, spread
 from tests.encoding.test_relations import KEPT, codes_in, holed, schema_of
+from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.lookups import Lookup, digest
+from vgi_cli.columns.number import Number
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
@@ -341,3 +343,25 @@ def test_one_observed_row_of_a_key_speaks_for_its_others(carried: bool) -> None:
     else:
         (relation,) = (one for one in schema.relations if one.names == ("sex", "person"))
         assert set(relation.keys) == set(frame.person) - {2}
+
+
+@pytest.mark.parametrize("carried", [True, False])
+@pytest.mark.parametrize("dates", [True, False])
+def test_values_of_keys_with_several_rows_make_no_gaps(carried: bool, dates: bool) -> None:
+    """A value counts once for each person; without the persons its repeats are those of a column with gaps."""
+    rng = np.random.default_rng(0)
+    born = rng.choice(20_000, 40, replace=False)
+    person, n = np.repeat(np.arange(40), 6), 240
+    days = pd.Series(born[person])
+    cells = (pd.Timestamp("1950-01-01") + pd.to_timedelta(days, unit="D")).dt.strftime("%Y-%m-%d") if dates else days
+    frame = pd.DataFrame({"person": person, "born": cells, "x": rng.normal(size=n)})
+    frame = named(frame) if carried else frame
+
+    def gaps(table: pd.DataFrame) -> tuple[tuple[float, float], ...]:
+        (column,) = (one for one in infer_schema(from_frame(table), encoding=KEPT)[0].encoded if one.name == "born")
+        number = column.number if isinstance(column, Moment) else column
+        assert isinstance(number, Number)
+        return number.gaps
+
+    assert len(gaps(frame.drop(columns="person"))) > 20
+    assert gaps(frame) == ()

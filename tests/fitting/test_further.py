@@ -134,6 +134,10 @@ def test_refits_that_were_cut_short_are_named(table: Path, monkeypatch: pytest.M
     fit(out="again", say=said.append, set={"bootstrap": 1})
     assert any(line.startswith("1 of 1 bootstrap refits was stopped") for line in said)
     said.clear()
+    average = [{"model": {"name": "fa", "factors": 1}, "transform": "linear", "weight": 1.0}]
+    fit(out="averaged", say=said.append, set={"bootstrap": 1, "average": average})
+    assert any(line.startswith("1 of 1 bootstrap refits was stopped at the limit of steps that a") for line in said)
+    said.clear()
     settings = {"bootstrap": 1, "model.components": 4}
     vgi_cli.fit("data.csv", out="four", say=said.append, model="mixture", threads=1, set=settings)
     (line,) = [line for line in said if "had settled" in line]

@@ -197,3 +197,28 @@ def test_questions_behind_one_that_is_not_asked_count_as_where_fills_are_warned_
     (line,) = [text for text in said if "may not have been asked" in text]
     holes = int(frame[["now", "cigarettes"]].isna().sum().sum())
     assert line.startswith(f"{holes} holes lie in rows that may not have been asked for 'now', 'cigarettes': "), line
+
+
+def test_a_rank_that_times_predict_and_a_rate_of_a_country_are_not_accused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rank numbers the rows, and one rate lies far from the others."""
+    monkeypatch.chdir(tmp_path)
+    draw = np.random.default_rng(0)
+    n = 200
+    seconds = draw.normal(6000, 600, n)
+    lands = draw.choice(["AT", "BE", "DE", "FR"], n, p=[0.3, 0.3, 0.3, 0.1])
+    rates = {"AT": 20.0, "BE": 20.5, "DE": 19.7, "FR": 2.1}
+    frame = pd.DataFrame(
+        {
+            "seconds": np.where(draw.random(n) < 0.1, np.nan, seconds.round(1)),
+            "rank": np.argsort(np.argsort(seconds)) + 1,
+            "bib": draw.permutation(n) + 1,
+            "land": np.where(draw.random(n) < 0.1, None, lands),
+            "rate": [rates[land] for land in lands],
+        }
+    )
+    frame.to_csv("race.csv", index=False)
+    found = verdicts("race.csv", model="mixture", columns={"rate": "numeric"}, set={"model.components": 2})
+    wrong = [one["text"] for one in found if one["about"] == "columns" and one["level"] == "bad"]
+    assert len(wrong) == 1 and "'bib'" in wrong[0] and "number the rows" in wrong[0]

@@ -12,7 +12,15 @@ import pytest
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.methods.plmcmc import MOST_STRAIN
-from vgi_cli.reports.kinds import CELLS_A_CODE, CHANCE, CODE_GAIN, MOST_CODES, _explained_as_labels
+from vgi_cli.reports.kinds import (
+    CELLS_A_CODE,
+    CHANCE,
+    CODE_GAIN,
+    KEY,
+    MOST_CODES,
+    _explained_as_labels,
+    unless_predicted,
+)
 from vgi_cli.reports.kinds import suspicions as all_suspicions
 from vgi_cli.reports.values import (
     AtShift,
@@ -328,6 +336,30 @@ def test_a_quantity_of_few_values_is_no_code() -> None:
     assert suspicions(table, dose="integer") == {"dose": None, "answer": None}
 
 
+def test_a_list_price_far_above_the_others_is_no_mark_for_missing() -> None:
+    draw = np.random.default_rng(0)
+    prices = np.array([9.9, 19.9, 49, 129, 899])
+    listed = prices[draw.choice(5, 500, p=[0.3, 0.25, 0.2, 0.2, 0.05])]
+    table: dict[str, list[Any]] = {
+        "price": listed.tolist(),
+        "marked": np.where(listed == 899, 9999, listed).tolist(),
+        "below": np.where(listed == 899, -1000, listed).tolist(),
+        "free": np.where(listed == 899, 899, draw.uniform(9, 130, 500).round(2)).tolist(),
+    }
+    found = suspicions(table, **dict.fromkeys(table, "numeric"))
+    assert found["price"] is None
+    assert "9999" in str(found["marked"]) and "-1000" in str(found["below"]) and "899" in str(found["free"])
+
+
+def test_what_relations_explain_is_no_mark_and_what_is_predicted_no_key() -> None:
+    draw = np.random.default_rng(0)
+    columns, codes, numeric = columns_of({"a": np.where(draw.random(300) < 0.1, 800, draw.normal(size=300)).tolist()})
+    assert all_suspicions(columns, codes, numeric, codes.T).found != [None]
+    assert all_suspicions(columns, codes, numeric, codes.T, told=["a"]).found == [None]
+    assert unless_predicted(KEY, 0.97) is None and unless_predicted("why", 0.97) == "why"
+    assert unless_predicted(KEY, 0.1) == unless_predicted(KEY, None) == KEY
+
+
 def test_a_bent_quantity_and_far_cells_are_no_code() -> None:
     """Of pixels a few dark rows are far from all others in every column, and each has values of its own."""
     draw = np.random.default_rng(2)
@@ -469,3 +501,15 @@ TIP = Tipping(
 def test_tipping(changes: dict[str, Any], level: Level, text: str) -> None:
     (verdict,) = (v for v in judge(replace(GOOD, tipping=[replace(TIP, **changes)])) if v.about == "tipping")
     assert verdict.level == level and text in verdict.text
+
+
+def test_what_is_not_known_of_unseen_cells_beside_a_comparison_of_models() -> None:
+    """It has hidden cells from the models itself, so that something is known."""
+    numbers = replace(GOOD, holdout=None)
+    alone = [one.text for one in judge(replace(numbers, contest=None)) if one.about == "calibration"]
+    assert alone[-1].startswith("How well a fit predicts cells that it never saw is not known: ")
+    league = {"candidates": [{"chosen": True, "cells": 0.3, "coverage": 0.9}], "calibrated": 0.82}
+    beside = [one.text for one in judge(replace(numbers, contest=league))]
+    assert any("predicts hidden cells 70% better" in text for text in beside)
+    assert not any("predicts cells that it never saw is not known" in text for text in beside)
+    assert any("nor how well in each column: the comparison scored the models alone" in text for text in beside)

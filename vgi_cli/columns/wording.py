@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -61,8 +61,14 @@ LIMIT = re.compile(
     re.IGNORECASE,
 )
 """A value below or above what could be measured, or was asked for: `<0.5`, `> 200`, `90+`, `80 or more`."""
+RANGE = re.compile(r"\d+(?:[.,]\d+)? ?(?:-|–|to|bis) ?\d+(?:[.,]\d+)?")
+"""A range of numbers: `45-49`."""
 BELOW = ("<", "≤", "u", "b", "l")
 """How the sign of a limit begins where values lie below it."""
+
+
+UNIT = re.compile(r"[\[(<{].*[\])>}]|[^\W\d_][^\s]*|[%‰°]\S*")
+"""What stands below a header for the unit of a column: `[wt%]`, `(mm)`, `kg/m³`, `%`, `°C`."""
 
 
 def is_plain(text: str, decimal: str) -> bool:
@@ -149,19 +155,50 @@ def token_hint(cells: Cells, which: Bools, fitted: bool = False) -> str:
     return f"{number_hint(cells, which)}, or {carry}"
 
 
+def unit_above(cells: Cells) -> str | None:
+    """The text of the first cell of a column in which it may be a unit: no other cell holds it, and it is in brackets,
+    a sign or a word; None where it is not."""
+    if not len(cells.missing) or cells.missing[0] or not cells.textual or not cells.levelled:
+        return None
+    texts, places = cells.distinct
+    text = texts[places[0]].strip()
+    if UNIT.fullmatch(text) is None or LIMIT.fullmatch(text) or text.casefold() in EVERYWHERE:
+        return None
+    return text if int((places == places[0]).sum()) == 1 else None
+
+
+def without_unit(cells: Cells, which: Bools) -> tuple[str, Bools]:
+    """What to do about the first cell, where it is one of some cells [N] that are no numbers and is in brackets, as
+    units are, and the other cells; an empty hint where it is not."""
+    text = unit_above(cells) if which[:1].any() else None
+    if text is None or text[0] not in "[({<":
+        return "", which
+    rest = which.copy()
+    rest[0] = False
+    return f"delete {cells.where(0)}, if it holds units or a second header", rest
+
+
 def number_hint(cells: Cells, which: Bools) -> str:
     """What to do about the cells among numbers: to write them plainly, where a person reads numbers, to write what
     stands for a detection limit, or to let them mean missing. What the first of them is comes first."""
+    unit, which = without_unit(cells, which)
     texts = different(cells, which)
-    hints: dict[str, str] = {}
-    tokens = [text for text in texts if not is_written(text, cells.decimal) and LIMIT.fullmatch(text) is None]
+    hints: dict[str, str] = {"unit": unit} if unit else {}
+    limits = limits_hint(texts, cells.decimal)
+    known = (LIMIT, RANGE)
+    tokens = [
+        text for text in texts if not is_written(text, cells.decimal) and not any(p.fullmatch(text) for p in known)
+    ]
     for text in texts:
         if is_written(text, cells.decimal):
             comma = COMMA.fullmatch(text) is not None and cells.decimal == "." and not cells.in_memory
             words = "`--decimal ,` where the comma is the decimal mark; else " * comma + plain_number(cells.decimal)
             hints.setdefault("written", words)
         elif LIMIT.fullmatch(text) is not None:
-            hints.setdefault("limit", limit_hint(text, cells.decimal))
+            hints.setdefault("limit", limits)
+        elif RANGE.fullmatch(text) is not None:
+            ends = f"'{shortened(text)}' is a range"
+            hints.setdefault("range", f"{ends}, no missing cell: write one number in its place, or bands in all cells")
         elif len(tokens) <= MOST_TOKENS or not hints:
             which_ones = f"{' and '.join(map(repr, tokens))}: " if hints else ""
             hints.setdefault("token", which_ones + tokens_hint(cells, tokens))
@@ -175,21 +212,38 @@ def different(cells: Cells, which: Bools) -> list[str]:
     return list(texts)
 
 
-def limit_hint(cell: str, decimal: str) -> str:
-    """What to write in place of a cell of which it is only known that it lies below or above a limit (LIMIT)."""
-    found = LIMIT.fullmatch(cell)
-    assert found is not None, "a cell that LIMIT matches"
-    text = found["limit"]
-    limit = Decimal(text.replace(",", "."))
-    digits = -int(limit.as_tuple().exponent)
-    step = Decimal(1).scaleb(-digits - 1) if digits else Decimal(1)
+def limits_hint(texts: Sequence[str], decimal: str) -> str:
+    """What to write in place of cells of which it is only known that they lie below or above a limit (LIMIT): of the
+    first of each side; empty where no text is one."""
+    sides: dict[str, str] = {}
+    for text in texts:
+        if (found := LIMIT.fullmatch(text)) is not None:
+            sides.setdefault(_side(found), text)
+    if not sides:
+        return ""
+    what = "a detection limit" if any(text[0] in "<>≤≥" for text in sides.values()) else "an open end"
+    ways = [
+        f"the limit itself ({limit}) or a value {side} it ({value})" for side, limit, value in _beyond(sides, decimal)
+    ]
+    also = "".join(f", and for '{text}' {way}" for text, way in zip(list(sides.values())[1:], ways[1:], strict=True))
+    return f"{what} is no missing cell: write {ways[0]} instead{also}; values that pile up are modelled as such"
+
+
+def _side(found: re.Match[str]) -> str:
     sign = (found["sign"] or found["more"]).casefold()
-    where, value = ("below", limit - step) if sign.startswith(BELOW) else ("above", limit + step)
-    beyond, what = f"{value:f}".replace(".", decimal), "a detection limit" if sign[0] in "<>≤≥" else "an open end"
-    return (
-        f"{what} is no missing cell: write the limit itself ({text}) or a value {where} it ({beyond}) "
-        "instead; values that pile up are modelled as such"
-    )
+    return "below" if sign.startswith(BELOW) else "above"
+
+
+def _beyond(sides: Mapping[str, str], decimal: str) -> Iterator[tuple[str, str, str]]:
+    """Of a text of each side the side, the limit, and a value just beyond it."""
+    for side, text in sides.items():
+        found = LIMIT.fullmatch(text)
+        assert found is not None, "a cell that LIMIT matches"
+        limit = Decimal(found["limit"].replace(",", "."))
+        digits = -int(limit.as_tuple().exponent)
+        step = Decimal(1).scaleb(-digits - 1) if digits else Decimal(1)
+        value = limit - step if side == "below" else limit + step
+        yield side, found["limit"], f"{value:f}".replace(".", decimal)
 
 
 def plain_number(decimal: str) -> str:
@@ -350,6 +404,8 @@ def readable(chosen: Mapping[str, Any]) -> dict[str, Any]:
     models = chosen.get("average")
     if not isinstance(models, list) or not models:
         return dict(chosen)
+    if len(models) == 1:
+        return {**chosen, "average": "1 model (recipe.yaml)"}
     total = sum(one["weight"] for one in models)
     shares = ", ".join(f"{one['weight'] / total:.0%}" for one in models)
     return {**chosen, "average": f"{len(models)} models (recipe.yaml), by weights {shares}"}

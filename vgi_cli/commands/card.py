@@ -16,7 +16,7 @@ from vgi_cli.columns.wording import in_markdown, readable
 from vgi_cli.commands.holdout import in_words
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.kinds import Taken, kinds_of
-from vgi_cli.fitting.averaging import averaged
+from vgi_cli.fitting.averaging import averaged, turns
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import CARD, RunFolder
@@ -167,8 +167,14 @@ class Card:
             lines.append(f"The model is that of an earlier run, unchanged{adapted}.")
         elif "model.name" in requested:
             lines.append("Why this model: it was asked for.")
-        elif self.run.contest() is not None:
-            lines.append("Why this model: it did best in the comparison below.")
+        elif (contest := self.run.contest()) is not None:
+            best = bool(contest["candidates"][0]["chosen"])
+            lines.append(
+                "Why this model: it did best in the comparison below."
+                if best
+                else "Why this model: of those that did about as well as the best in the comparison below, and have "
+                "nothing else against them, it has the fewest parameters."
+            )
         else:
             lines.append("Why this model: it is what vgi takes for such a table where nobody names one.")
         if record.command == "fit" and model and "method.name" not in requested:
@@ -260,12 +266,14 @@ class Card:
         by = f" by `{record.bootstrap_by}`" if record.bootstrap_by else ""
         how = "posterior draws" if self.recipe.uncertainty == "posterior" else "fits to resampled rows"
         unsettled = f"; {record.bootstrap_unsettled} of them had not settled" if record.bootstrap_unsettled else ""
+        members = averaged(self.recipe)
+        models = len(set(turns([member.weight for member in members], record.bootstrap))) if members else 1
         return (
             f"Fills carry the uncertainty of the missing cells and of the model's parameters, by {record.bootstrap} "
             f"{how}{by}{unsettled}. "
             + (
-                "They carry some doubt about the model, for these are fits of several models."
-                if averaged(self.recipe)
+                f"They carry some doubt about the model, for these are fits of {models} models."
+                if models > 1
                 else "They do not carry the doubt about the model itself."
             )
         )

@@ -99,7 +99,14 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
     table: Table = (
         blank_arrow_table(schema, n, tokens)
         if typed
-        else blank_csv(schema, n, na_values=tokens, delimiter=reading.delimiter, decimal=reading.decimal)
+        else blank_csv(
+            schema,
+            n,
+            na_values=tokens,
+            delimiter=reading.delimiter,
+            decimal=reading.decimal,
+            paths=fitted.run.record.data.paths,
+        )
     )
     codes = unpool(decode(x, schema)[None], schema, seed, keys)
     every = np.ones(codes.shape[1:], bool)

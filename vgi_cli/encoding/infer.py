@@ -36,7 +36,7 @@ from vgi_cli.encoding.check import IMPUTED, BareRows, Holes
 from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_excepted
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
 from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
-from vgi_cli.encoding.keys import answering_keys, keys_among
+from vgi_cli.encoding.keys import answering_keys, gaps_by_keys, keys_among
 from vgi_cli.encoding.nested import nested_among
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.quantities import as_quantity, quantities_among, quantity_words
@@ -264,7 +264,7 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
     zeros = structural_zeros_among(table, schema) if looked else ()
     spreads = spreads_among(table, schema)
     schema = replace(schema, unasked=unasked_among(table, schema), structural_zeros=zeros, spreads=spreads)
-    return replace(schema, unanswered=unanswered_among(skips, kept))
+    return gaps_by_keys(table, replace(schema, unanswered=unanswered_among(skips, kept)))
 
 
 def _check_modelled(table: Table, schema: Schema, flags: Mapping[str, str], some: bool) -> None:

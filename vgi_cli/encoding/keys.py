@@ -6,11 +6,14 @@ The keys are whole numbers that are modelled, or texts and ids that are carried.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from vgi_cli.columns.base import Carried
+from vgi_cli.columns.base import Carried, Column
+from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.lattice import find_gaps
 from vgi_cli.columns.lookups import Lookup, digest
 from vgi_cli.columns.notation import quantities
 from vgi_cli.columns.number import Number
@@ -89,6 +92,34 @@ def keys_among(
                 lookups.append(Lookup(name=name, by=text.name, keys=digests, codes=values))
         before.add(name)
     return tuple(found), tuple(lookups)
+
+
+def gaps_by_keys(table: Table, schema: Schema) -> Schema:
+    """A schema whose columns that follow from keys or levels have the gaps of a table in which a value counts once for
+    each: a date of birth that a patient has at each visit does not occur again and again for that."""
+    by = {one.names[0]: one.names[1] for one in schema.relations if one.how in ("groups", "levels")}
+    by |= {one.name: one.by for one in schema.lookups}
+    every = [_without_repeats(table, schema, column, by.get(column.name)) for column in schema.columns]
+    return replace(schema, columns=tuple(every))
+
+
+def _without_repeats(table: Table, schema: Schema, column: Column, key: str | None) -> Column:
+    """A column with the gaps between its values, each of which counts once for each key."""
+    number = column.number if isinstance(column, Moment) else column
+    if key is None or not isinstance(column, Number | Moment) or not isinstance(number, Number) or not number.gaps:
+        return column
+    assert number.lattice is not None, "gaps are those of a lattice"
+    if key in schema.modelled:
+        places = places_of(codes_of(table, schema.encoded[schema.modelled.index(key)]))
+    else:
+        places = next(one.places for one in carried_keys(table, schema) if one.name == key)
+    codes = codes_of(table, column)
+    held = ~np.isnan(codes)
+    keyed = held & (places >= 0)
+    pairs = np.unique(np.stack([places[keyed].astype(float), codes[keyed]]), axis=1)
+    gaps = find_gaps(np.concatenate([pairs[1], codes[held & ~keyed]]), number.lattice.resolution)
+    number = replace(number, gaps=gaps)
+    return replace(column, number=number) if isinstance(column, Moment) else number
 
 
 def told_by_keys(table: Table, schema: Schema, rows: Ints | None = None) -> Floats:

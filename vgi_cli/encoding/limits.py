@@ -10,7 +10,7 @@ import numpy as np
 from vgi_cli.columns.base import Empty
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import LIMIT, SHOWN, Alarm, limit_hint
+from vgi_cli.columns.wording import LIMIT, SHOWN, Alarm, limits_hint
 from vgi_cli.table.base import Table
 
 
@@ -30,7 +30,7 @@ def limits_as_missing(table: Table, schema: Schema) -> list[str]:
     columns = f"column{'s' if len(counts) > 1 else ''} {_listed(where)}"
     means = f"{_listed(list(map(repr, tokens)))} {'means' if len(tokens) == 1 else 'mean'} missing by --na-values"
     biased = "where usual values are filled in, which biases every analysis"
-    return [Alarm(f"{means} in {columns}, {biased}: {limit_hint(next(iter(tokens)), table.decimal)}")]
+    return [Alarm(f"{means} in {columns}, {biased}: {limits_hint(list(tokens), table.decimal)}")]
 
 
 def _held(table: Table, name: str) -> Counter[str]:

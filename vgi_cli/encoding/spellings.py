@@ -30,6 +30,8 @@ from vgi_cli.encoding.texts import UNKNOWN, as_levels
 from vgi_cli.table.base import Table
 
 NINES = re.compile(r"-?9{2,}")
+NINE, NINE_AWAY = "9", 2
+"""The same of codes with one digit, and how far from the others it is at least, if farther than these reach."""
 NINES_AWAY = 0.5
 """How far from the other values 99, -999 and the like have to be, in units of the range of these."""
 NEGATIVE = re.compile(r"-(?:[1-9]|77+|88+|99+|9[678])")
@@ -93,8 +95,19 @@ def _like_missing(levels: Sequence[str]) -> list[str]:
     return [
         level
         for level in levels
-        if level.casefold() in UNKNOWN or NINES.fullmatch(level) or level in beside or (coded and level in negative)
+        if level.casefold() in UNKNOWN
+        or NINES.fullmatch(level)
+        or level in beside
+        or (coded and level in negative)
+        or (level == NINE and _far_nine(levels))
     ]
+
+
+def _far_nine(levels: Sequence[str]) -> bool:
+    """Whether 9 is far from the other levels, all of them small whole numbers (sex: 1, 2, and 9 for unknown)."""
+    others = [number_of(level) for level in levels if level != NINE and not level.startswith("-")]
+    small = [number for number in others if number is not None and 0 <= number < 9 and number == int(number)]
+    return 1 < len(small) == len(others) and 9 - max(small) > max(max(small) - min(small), NINE_AWAY)
 
 
 def _beside_nines(levels: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vgi_cli.columns.base import Column, ModelledColumn
-from vgi_cli.columns.blanks import flags_of
+from vgi_cli.columns.blanks import flags_of, unanswered_in
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import THREE, Number, mostly_threes
@@ -39,10 +39,12 @@ from vgi_cli.encoding.answers import several_answers
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.limits import limits_as_missing
+from vgi_cli.encoding.mostly_empty import mostly_empty
 from vgi_cli.encoding.ranks import ranks
 from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.series import series
+from vgi_cli.encoding.shuffled import shuffled_keys
 from vgi_cli.encoding.skips import Skipped, alike, skipped, thresholds_among
 from vgi_cli.encoding.spellings import (
     NEGATIVE,
@@ -54,7 +56,7 @@ from vgi_cli.encoding.spellings import (
     spelled_alike,
 )
 from vgi_cli.encoding.texts import text_doubts, thousands
-from vgi_cli.encoding.totals import totals
+from vgi_cli.encoding.totals import totals, units
 from vgi_cli.table.base import Table
 
 FEWEST = 10
@@ -109,7 +111,12 @@ def suspects(
     """One line for each doubt. `said`: columns whose kind the user named; `skips`: what `skipped` found in the table,
     where that was asked."""
     unnamed = [column for column in schema.columns if column.role == "data" and column.name not in said]
-    doubts = thousands(table, unnamed) + text_doubts(table, unnamed) + several_answers(table, unnamed)
+    doubts = (
+        units(table, unnamed)
+        + thousands(table, unnamed)
+        + text_doubts(table, unnamed)
+        + several_answers(table, unnamed)
+    )
     doubts += numbers_as_codes(table, unnamed)
     doubts += limits_as_missing(table, schema) + words_for_missing(table, schema)
     doubts += missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
@@ -121,6 +128,9 @@ def suspects(
         _counters(table, schema, said) + _keys(table, schema, said) + _codes(table, schema, {*said, *ranked.numbered})
     )
     keys += _dates(table, schema, said) + _inexact(schema)
+    found = skipped(table, schema) if skips is None else skips
+    unasked = {name for rule in unanswered_in(schema) for name in rule.others}
+    unasked |= {name for one in alike(found) for name in one.others}
     return (
         doubts
         + totals(table, schema)
@@ -132,7 +142,8 @@ def suspects(
         + _ticked(table, schema)
         + dummies(table, schema)
         + _scarce(table, schema)
-        + _skipped(table, schema, skipped(table, schema) if skips is None else skips)
+        + mostly_empty(table, schema, unasked)
+        + _skipped(table, schema, found)
         + _far_away(table, schema)
     )
 
@@ -190,20 +201,21 @@ def _unordered(table: Table, columns: Sequence[Column]) -> list[str]:
 
 
 def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
-    """Columns that number the rows: keys that would be modelled as quantities."""
-    names = [
-        column.name
-        for column in schema.encoded
-        if isinstance(column, Number)
-        and column.whole
-        and column.name not in said
-        and _counts(column.codes(table.column(column.name)))
-    ]
+    """Columns that number the rows, in their order or in none: keys that would be modelled as quantities."""
+    names, others = [], {*said}
+    for column in schema.encoded:
+        if isinstance(column, Number) and column.whole and column.name not in said:
+            values = column.codes(table.column(column.name))
+            if _counts(values):
+                names.append(column.name)
+            elif KEY.search(column.name) or CODE.search(column.name) or _years(column.name, values[~np.isnan(values)]):
+                others.add(column.name)  # a line of its own says so, or it is none
+    shuffled = shuffled_keys(table, schema, {*others, *names})
     if not names:
-        return []
+        return shuffled
     its, flags = ("its", "it is a key") if len(names) == 1 else ("their", "they are keys")
     rule = f"`{typed('--id', names[0])}` or `{typed('--exclude', names[0])}` if {flags}"
-    return [f"{named('column', names)} {are(names)} modelled, but {its} values number the rows: {rule}"]
+    return [f"{named('column', names)} {are(names)} modelled, but {its} values number the rows: {rule}", *shuffled]
 
 
 def _keys(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
@@ -338,10 +350,7 @@ class _Far(NamedTuple):
 def _far_away(table: Table, schema: Schema) -> list[str]:
     codes: dict[tuple[str, str], tuple[list[str], int]] = {}
     slips: list[str] = []
-    told = {one.names[0] for one in schema.relations if one.how in ("levels", "groups")}  # what a level or key has
-    parts = {
-        name for one in schema.relations if one.how in ("sum", "product") and len(one.names) > 2 for name in one.names
-    }
+    told, parts = _told(schema), _parts(schema)
     for column in (c for c in schema.encoded if isinstance(c, Number | Moment) and c.name not in told):
         values = column.codes(table.column(column.name))
         finite = values[np.isfinite(values)]
@@ -371,6 +380,20 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
         for (text, what), (names, count) in codes.items()
     ]
     return lines + capped(slips)
+
+
+def explained_by_relations(schema: Schema) -> set[str]:
+    """Columns whose values relations explain: what a level or a key has, and what adds up or multiplies."""
+    return _told(schema) | _parts(schema)
+
+
+def _told(schema: Schema) -> set[str]:
+    return {one.names[0] for one in schema.relations if one.how in ("levels", "groups")}
+
+
+def _parts(schema: Schema) -> set[str]:
+    found = [one.names for one in schema.relations if one.how in ("sum", "product") and len(one.names) > 2]
+    return {name for names in found for name in names}
 
 
 def _unusual(column: Number | Moment, found: list[_Far], cells: int) -> list[_Far]:

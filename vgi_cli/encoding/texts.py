@@ -30,13 +30,14 @@ from vgi_cli.columns.wording import (
     is_plain,
     is_written,
     kind_flag,
-    limit_hint,
+    limits_hint,
     number_hint,
     plain_number,
     share_of,
     shortened,
     tokens_hint,
     typed,
+    without_unit,
 )
 from vgi_cli.table.base import Table
 
@@ -246,12 +247,13 @@ def _often(cells: Cells, which: Bools) -> dict[str, int]:
 def _hint_beside(cells: Cells, which: Bools, decimal: str) -> str:
     """What to do about cells that are no numbers, beside numbers with this mark before their decimals: to write what
     stands for a limit, and to let the others mean missing."""
-    texts = list(_often(cells, which))
+    unit, rest = without_unit(cells, which)
+    texts = list(_often(cells, rest))
     limits = [text for text in texts if LIMIT.fullmatch(text)]
     tokens = [text for text in texts if text not in limits]
-    hints = [limit_hint(limits[0], decimal)] if limits else []
+    hints = [*([unit] if unit else []), *([limits_hint(limits, decimal)] if limits else [])]
     if tokens:
-        named = f"{' and '.join(map(repr, tokens[:MOST_TOKENS]))}: " if limits else ""
+        named = f"{' and '.join(map(repr, tokens[:MOST_TOKENS]))}: " if hints else ""
         hints.append(named + tokens_hint(cells, tokens))
     return "; ".join(hints)
 

@@ -1,13 +1,16 @@
-"""Rows that may be none of the table: a line of totals below the others."""
+"""Rows that may be none of the table: a line of units above the others, a line of totals below them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from vgi_cli.columns.base import Cells, Column
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import TOTALS, named
+from vgi_cli.columns.wording import LIMIT, TOTALS, Alarm, is_plain, is_written, named, unit_above
 from vgi_cli.table.base import Table
 
 LAST = 3
@@ -16,8 +19,46 @@ NEAR, FEWEST_ROWS = 0.001, 10
 """How near to a sum, as a share of it, is nearly the sum, and of how many rows at least."""
 FEWEST_SUMS, SHARE = 2, 1 / 3
 """In how many columns a row has the sum, and which part of its numbers these are: of many a few do by chance."""
+FEWEST_UNITS, NUMERIC, LOOKED_AT = 3, 0.9, 1000
+"""Columns in which the first row has what looks like a unit, fewest and as a part of those of numbers (SHARE_UNITS);
+share of numbers and limits below it that makes a column one of numbers; and different texts that are looked at."""
+SHARE_UNITS = 0.75
 SURE = 3.0
 """Standard deviations of the sum of missing cells by which it may be off."""
+
+
+def units(table: Table, columns: Sequence[Column]) -> list[str]:
+    """A line where the first row looks like the units of the columns: no number in nearly all columns that hold numbers
+    in the rows below."""
+    found: dict[str, str] = {}
+    numbers = 0
+    for column in columns if table.N > FEWEST_ROWS else ():
+        cells = table.column(column.name)
+        unit = None if isinstance(column, Number) else unit_above(cells)
+        if unit is not None and _numeric_below(cells):
+            found[column.name] = unit
+        numbers += column.name in found or (isinstance(column, Number) and not cells.missing[0])
+    if len(found) < max(FEWEST_UNITS, SHARE_UNITS * numbers):
+        return []
+    name, unit = next(iter(found.items()))
+    others = (
+        f"'{unit}' in column '{name}', and no number in {len(found) - 1} more columns whose other cells are numbers"
+    )
+    line = f"{table.where(0)} looks like a line of units or a second header ({others}): delete it"
+    return [Alarm(line)]
+
+
+def _numeric_below(cells: Cells) -> bool:
+    """Whether nearly all cells but the first are numbers, however they are written, or limits."""
+    texts, places = cells.distinct
+    counts = np.bincount(places[1:][places[1:] >= 0], minlength=len(texts))
+    held = [(texts[i].strip(), int(counts[i])) for i in np.argsort(-counts, kind="stable")[:LOOKED_AT] if counts[i]]
+    good = sum(
+        count
+        for text, count in held
+        if is_plain(text, cells.decimal) or is_written(text, cells.decimal) or LIMIT.fullmatch(text)
+    )
+    return bool(held) and good >= NUMERIC * sum(count for _, count in held)
 
 
 def totals(table: Table, schema: Schema) -> list[str]:

@@ -189,7 +189,7 @@ def say_unsettled(recipe: Recipe, unsettled: int, done: int, model: Model, table
     if not unsettled:
         return
     if averaged(recipe):
-        when = "by the work that a refit may take"
+        when = "at the limit of steps that a refit may take"
     else:
         when = f"after {size_of(cast(GaussianFamily, model), table.missing).steps} EM steps"
     was, they = ("was", "it") if unsettled == 1 else ("were", "they")

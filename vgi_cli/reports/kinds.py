@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,8 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints, plain
+from vgi_cli.encoding.shuffled import fills_its_range
+from vgi_cli.encoding.spellings import NINES
 
 FEWEST_ROWS = 30
 """Observed cells from which on a column is judged."""
@@ -34,6 +36,14 @@ MANY_LEVELS = 15
 """Levels that are all numbers, from which on categories without an order are called wrong."""
 
 
+CELLS_A_VALUE, FEWEST_HELD, MOST_HELD = 10, 3, 0.95
+"""A column has few values that nearly all repeat, as list prices do, where it has so many cells for each of them, and
+values that so many cells hold have this share of its cells."""
+KEY = "its values number the rows: a key, which nothing can predict"
+PREDICTED = 0.5
+"""Skill of hidden cells from which on a column is none: a rank that follows from times numbers the rows, too."""
+
+
 class Suspicions(NamedTuple):
     """Of each column why its kind may be wrong, in words; None: nothing says so. `whole`: whether there was time for
     all."""
@@ -48,6 +58,7 @@ def suspicions(
     numeric: Bools,
     values: Iterable[Floats],
     go_on: Callable[[float], bool] = lambda share: True,
+    told: Collection[str] = (),
 ) -> Suspicions:
     """Why the kinds of columns may be wrong.
 
@@ -55,11 +66,12 @@ def suspicions(
     numeric  [columns] which hold numbers
     values   of each column the observed codes in all rows
     go_on    is told the share that is done, and says whether there is time for more
+    told     columns whose cells other columns determine, so that none of their values stands for missing
     """
     found: list[str | None] = []
     perhaps = []
     for column, own in zip(columns, values, strict=True):
-        found.append(_alone(column, own))
+        found.append(_alone(column, own, column.name in told))
         if found[-1] is None and isinstance(column, Number) and column.whole and len(own) >= FEWEST_ROWS:
             perhaps.append(len(found) - 1)
     explained, whole = _explained_as_labels(perhaps, codes, numeric, go_on)
@@ -69,8 +81,14 @@ def suspicions(
     return Suspicions(found, whole)
 
 
-def _alone(column: ModelledColumn, values: Floats) -> str | None:
-    """What a column says of its kind without the others; `values`: its observed codes."""
+def unless_predicted(suspicion: str | None, skill: float | None) -> str | None:
+    """A suspicion, but not that of a key of a column whose hidden cells the fit predicts with such a skill."""
+    return None if suspicion == KEY and skill is not None and skill >= PREDICTED else suspicion
+
+
+def _alone(column: ModelledColumn, values: Floats, explained: bool) -> str | None:
+    """What a column says of its kind without the others (but for whether these determine it); `values`: its observed
+    codes."""
     if len(values) < FEWEST_ROWS:
         return None
     if isinstance(column, Levelled):
@@ -80,27 +98,27 @@ def _alone(column: ModelledColumn, values: Floats) -> str | None:
         return None
     if not isinstance(column, Number):
         return None
-    if column.whole and _is_key(values):
-        return "its values number the rows: a key, which nothing can predict"
-    if (mark := _mark(values)) is not None:
+    if column.whole and fills_its_range(values):
+        return KEY
+    if not explained and (mark := _mark(values)) is not None:
         return f"{plain(mark)} stands far from all other values and is repeated: perhaps a mark for missing cells"
     return None
 
 
-def _is_key(values: Floats) -> bool:
-    """Whether all values differ and fill a range of whole numbers with next to no gap."""
-    return len(np.unique(values)) == len(values) and values.max() - values.min() < 1.2 * len(values)
-
-
 def _mark(values: Floats) -> float | None:
-    """A value that two cells or more hold, at least three times the range of all others away from them."""
+    """A value that two cells or more hold, at least three times the range of all others away from them. Of few values
+    that nearly all repeat one may well be far away: there only one that is written as such marks are."""
     distinct, counts = np.unique(values, return_counts=True)
     if len(distinct) < 4:
         return None
+    held = counts[counts >= FEWEST_HELD].sum() >= MOST_HELD * counts.sum()
+    listed = held and CELLS_A_VALUE * len(distinct) <= counts.sum()
     for end, rest in ((0, distinct[1:]), (-1, distinct[:-1])):
         gap = abs(distinct[end] - rest[0 if end == 0 else -1])
-        if counts[end] >= 2 and gap > 3 * (rest[-1] - rest[0]):
-            return float(distinct[end])
+        value = float(distinct[end])
+        usual = listed and value > 0 and NINES.fullmatch(plain(value)) is None
+        if counts[end] >= 2 and gap > 3 * (rest[-1] - rest[0]) and not usual:
+            return value
     return None
 
 

@@ -368,11 +368,14 @@ def _calibration(numbers: Numbers) -> Iterable[Verdict]:
     if numbers.holdout is not None:
         yield from _cells(numbers.holdout, {c.name: c.unseen for c in numbers.columns}, "Cells that a fit never saw")
     elif numbers.calibration is not None:
-        yield Verdict(
-            "calibration",
-            "unknown",
-            "How well a fit predicts cells that it never saw is not known: vgi fit --holdout-cells 5% hides some.",
-        )
+        text = "How well a fit predicts cells that it never saw is not known: vgi fit --holdout-cells 5% hides some."
+        if numbers.contest:
+            text = (
+                "How well imputations, from refits and with their uncertainty, fill cells that no fit saw is not "
+                "known, nor how well in each column: the comparison scored the models alone, over all columns. "
+                "vgi fit --holdout-cells 5% hides some."
+            )
+        yield Verdict("calibration", "unknown", text)
 
 
 def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) -> Iterable[Verdict]:

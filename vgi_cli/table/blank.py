@@ -11,7 +11,7 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.schema import Schema
 from vgi_cli.table.csv.table import CsvTable
 from vgi_cli.table.csv.text import header_cell, split_csv
-from vgi_cli.table.inputs import Origin
+from vgi_cli.table.inputs import Origin, delimiter_of
 from vgi_cli.table.parquet.table import ParquetTable, type_called
 from vgi_cli.table.parquet.types import fitted_type
 from vgi_cli.table.reader import as_delimiter
@@ -24,13 +24,22 @@ def _names(schema: Schema) -> list[str]:
 
 
 def blank_csv(
-    schema: Schema, N: int, *, na_values: Sequence[str], delimiter: str | None, decimal: str | None
+    schema: Schema,
+    N: int,
+    *,
+    na_values: Sequence[str],
+    delimiter: str | None,
+    decimal: str | None,
+    paths: Sequence[str] = (),
 ) -> CsvTable:
-    """N rows of CSV text; arguments as of `read_table`. UsageError for a bad delimiter."""
-    names, mark = _names(schema), "," if delimiter is None else as_delimiter(delimiter)
+    """N rows of CSV text; arguments as of `read_table`. Where no delimiter was said, it is that of the files at `paths`
+    if all have the same. UsageError for a bad delimiter."""
+    usual = {delimiter_of(path) for path in paths}
+    tabs = delimiter is None and usual == {"\t"}
+    names, mark = _names(schema), ("\t" if tabs else ",") if delimiter is None else as_delimiter(delimiter)
     lines = [mark.join(header_cell(name, mark) for name in names), *[mark * (len(names) - 1)] * N]
     text = split_csv("".join(f"{line}\n" for line in lines).encode(), LABEL, mark)
-    origin = Origin("sample", ".csv", LABEL)
+    origin = Origin("sample", ".tsv" if tabs else ".csv", LABEL)
     return CsvTable(text, origin, [(0, LABEL, 0, 0)], na_values, decimal=decimal or ".")
 
 

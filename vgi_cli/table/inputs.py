@@ -243,7 +243,7 @@ def _fetched(address: str, delimiter: str | None) -> list[TableFile]:
             raise InputError(f"{label}: the file is empty", "expected a header with column names, then rows")
         if not parquet:
             _refuse_formats(copy, label)
-        file = TableFile(label, parquet, "" if parquet else delimiter or _delimiter(name), None, copy)
+        file = TableFile(label, parquet, "" if parquet else delimiter or delimiter_of(name), None, copy)
         file.shared = shared
         return file
 
@@ -351,7 +351,7 @@ def _refuse_formats(copy: BinaryIO | Section, label: str, path: str | None = Non
         raise
 
 
-def _delimiter(name: str) -> str:
+def delimiter_of(name: str) -> str:
     """What stands between the cells of a file of that name, where nobody said it."""
     return "\t" if split_name(Path(name))[1].startswith(".tsv") else ","
 
@@ -371,8 +371,8 @@ def _file(path: Path, delimiter: str | None, label: str | None = None) -> TableF
                 copy.close()
                 raise InputError(f"{path.name}: the file in it is empty", "expected a header, then rows")
             _refuse_formats(copy, path.name)
-            return TableFile(path.name, False, delimiter or _delimiter(inside), None, copy)
-    delimiter = delimiter or _delimiter(name)
+            return TableFile(path.name, False, delimiter or delimiter_of(inside), None, copy)
+    delimiter = delimiter or delimiter_of(name)
     codec = CODECS.get(path.suffix.lower(), "gzip" if begin.startswith(b"\x1f\x8b") else None)
     if codec is None:
         for magic, (what, hint) in OTHERS.items():

@@ -277,8 +277,8 @@ def _mcar(table: Table, schema: Schema, holes: Missingness, twins: Sequence[Redu
         caveats.append(f"far from normal, and taken by the normal scores of the ranks: {skewed}")
     if found.scarce:
         caveats.append(
-            f"{found.scarce:,} of {test.patterns:,} patterns have fewer than {FEW} rows, for which the chi-squared law "
-            "is rough"
+            f"{found.scarce:,} of {test.patterns:,} patterns {'has' if found.scarce == 1 else 'have'} fewer than {FEW} "
+            "rows, for which the chi-squared law is rough"
         )
     if out["left_out"]:
         caveats.append("it looks at columns of numbers only: what is missing may still depend on the others")

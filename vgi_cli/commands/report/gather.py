@@ -30,6 +30,7 @@ from vgi_cli.commands.sampling import Sampling, Watch
 from vgi_cli.encoding.encoder import cell_scales
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.missingness import missingness
+from vgi_cli.encoding.suspects import explained_by_relations
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Rows, match, require_fitted_files
@@ -328,7 +329,9 @@ class _Filling:
             return not self.limit.passed(end)
 
         with self.reporter.stage(KINDS, until=end) as stage:
-            found = kinds.suspicions(looked.columns, looked.codes[some.numpy()], looked.numeric, observed, go_on)
+            explained = explained_by_relations(looked.fitted.schema)
+            codes = looked.codes[some.numpy()]
+            found = kinds.suspicions(looked.columns, codes, looked.numeric, observed, go_on, explained)
         if not found.whole:
             self.limit.cut.append(KINDS)
         return found.found
@@ -478,7 +481,7 @@ def _columns(
     for j, column in enumerate(looked.columns):
         observed = codes[~missing[:, j], j]
         fills = draws[:, missing[drawn, j], j]
-        out = beyond[j]
+        out, scored = beyond[j], hidden[0].columns.get(column.name)
         found.append(
             ColumnNumbers(
                 name=column.name,
@@ -488,10 +491,10 @@ def _columns(
                 **cells.compare(column, observed, fills)._asdict(),
                 extrapolated=None if out is None else out.share,
                 extrapolated_by=None if out is None else out.by,
-                suspicion=suspicions[j],
+                suspicion=kinds.unless_predicted(suspicions[j], None if scored is None else scored.skill),
                 pooled=_pooled(column, np.where(missing[drawn, j], draws[:, :, j], codes[drawn, j])),
                 mixing=None if chains is None else _mixing(chains, column.name),
-                hidden=hidden[0].columns.get(column.name),
+                hidden=scored,
                 unseen=hidden[1].columns.get(column.name),
             )
         )

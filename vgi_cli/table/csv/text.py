@@ -34,6 +34,16 @@ SAMPLE = 100
 BLANK_QUOTE = re.compile(rb' +"[^"\r\n]*"?')
 HALF = 0.5
 """A cell that begins with a blank before its quote, and the share of rows from which on such cells are no chance."""
+QUOTED = re.compile(rb'"(?:[^"]|"")*"')
+"""A cell in quotes."""
+LOOKED_AT = 1 << 20
+"""Bytes of a text that are looked at for another delimiter on which its lines agree."""
+PACKED = {
+    b"\x1f\x8b": ("gzip", "`gunzip -c FILE` unpacks it"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "`zstd -dc FILE` unpacks it"),
+    b"BZh": ("bzip2", "`bunzip2 -c FILE` unpacks it"),
+}
+"""What compressed texts begin with."""
 MOSTLY = 0.9
 """From this share of the rows on, it is the header that has the wrong number of cells."""
 
@@ -115,7 +125,10 @@ def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -
         found = int(counts[rows[row]])
         raise InputError(
             f"{label}: row {row + 1} (line {line}) has {_cells(found)}, the header has {width}",
-            _ragged_hint(width, counts[rows], _ends_empty(lines, int(rows[row])), delimiter),
+            _unclosed(text, int(starts[rows[row]]), int(ends[rows[row]]), delimiter)
+            or _other_delimiter(text, begin, delimiter, int(np.bincount(counts[rows]).argmax()))
+            or _ragged_hint(width, counts[rows], _ends_empty(lines, int(rows[row])), delimiter)
+            or f"every row needs {_cells(width)}; a cell that holds {delimiter!r} must be in quotes",
         )
     if len(rows) == 0:
         raise InputError(f"{label}: the file has a header but no rows", "expected at least one row of data")
@@ -149,9 +162,9 @@ def _ends_empty(lines: Lines, row: int) -> bool:
     return last > 0 and int(lines.separators[last]) == int(lines.separators[last - 1]) + 1
 
 
-def _ragged_hint(width: int, counts: Ints, ends_empty: bool, delimiter: str) -> str:
-    """What to do about rows whose numbers of cells [n] are not the header's; `ends_empty`: whether nothing follows the
-    last delimiter of the first of them."""
+def _ragged_hint(width: int, counts: Ints, ends_empty: bool, delimiter: str) -> str | None:
+    """What to do about rows whose numbers of cells [n] are not the header's, where most of them agree; `ends_empty`:
+    whether nothing follows the last delimiter of the first of them."""
     usual = int(np.bincount(counts).argmax())
     if usual == width + 1 and ends_empty:
         return f"the rows end with {delimiter!r}, the header does not: delete these, or name that column in the header"
@@ -162,7 +175,41 @@ def _ragged_hint(width: int, counts: Ints, ends_empty: bool, delimiter: str) -> 
         )
     if usual > width and (counts == usual).mean() >= MOSTLY:
         return f"most rows have {_cells(usual)}: are there lines above the header? Delete them"
-    return f"every row needs {_cells(width)}; a cell that holds {delimiter!r} must be in quotes"
+    return None
+
+
+def _unclosed(text: bytes, start: int, end: int, delimiter: str) -> str | None:
+    """What to do about a row with a wrong number of cells that has a cell whose quote was never closed, it seems: the
+    next quote, which opened another cell, closed it."""
+    if b'"' not in text[start:end]:
+        return None
+    separators = find_lines(text[:end], ord(delimiter), start).separators
+    for first, last in itertools.pairwise([start - 1, *separators.tolist()]):
+        cell = text[first + 1 : last]
+        if cell.startswith(b'"') and (b"\n" in cell or QUOTED.fullmatch(cell) is None):
+            line = line_number(text, first + 1)
+            ways = "Close it there, or double it if it is text"
+            return f"is the quote that opens a cell on line {line} never closed? {ways}"
+    return None
+
+
+def _other_delimiter(text: bytes, begin: int, delimiter: str, cells: int) -> str | None:
+    """The flag of another delimiter, where nearly all lines agree on a number of cells by it, more than the rows mostly
+    have now, and what to do about lines above the header; None where they agree on none."""
+    end = text.find(b"\n", begin + LOOKED_AT)
+    some = text if end < 0 else text[: end + 1]
+    for guess, shown in GUESSES.items():
+        if guess == delimiter:
+            continue
+        lines = find_lines(some, ord(guess), begin)
+        counts = np.diff(lines.last, prepend=-1)
+        usual = int(np.bincount(counts).argmax())
+        if lines.unclosed is None and len(counts) > 2 and usual > cells and (counts == usual).mean() >= MOSTLY:
+            above = int(np.argmax(counts == usual))
+            line = line_number(text, int(lines.following[above - 1])) if above else 1
+            also = f"; if there are lines above the header, on line {line}, delete them" if line > 1 else ""
+            return f"most rows have {_cells(usual)} with `--delimiter {shown}`{also}"
+    return None
 
 
 def too_long(label: str, line: int) -> TooLarge:
@@ -193,6 +240,7 @@ def _cells(count: int) -> str:
 
 
 def _check_bytes(text: bytes, label: str) -> None:
+    packed = next((what for mark, what in PACKED.items() if text.startswith(mark)), None)
     nul = text.find(b"\0")
     if nul >= 0:
         hint = "save it as CSV in UTF-8"
@@ -200,10 +248,14 @@ def _check_bytes(text: bytes, label: str) -> None:
             hint = "this is a Parquet file: give it the extension .parquet"
         elif text[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             hint = "this is UTF-16: save it as UTF-8"
+        if packed is not None:
+            raise InputError(f"{label}: compressed by {packed[0]}, not a text table", packed[1])
         raise InputError(f"{label}: NUL byte on line {line_number(text, nul)}: not a text table", hint)
     try:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
+        if packed is not None:
+            raise InputError(f"{label}: compressed by {packed[0]}, not a text table", packed[1]) from None
         line = line_number(text, error.start)
         raise InputError(
             f"{label}: line {line} is not UTF-8 (byte 0x{text[error.start]:02x})",
