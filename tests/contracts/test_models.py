@@ -377,7 +377,7 @@ def test_joint_integrates_to_one(name):
 
 
 @with_latents
-@pytest.mark.parametrize("D", [1, 4])
+@pytest.mark.parametrize("D", [1, 3])
 def test_bound_lies_below_the_marginal(name, D):
     """The mean of the ELBO over draws is at most log p(x), and apart from it by KL(q || p(z | x))."""
     model, x = built(name, D, rows=20)
