@@ -61,12 +61,16 @@ def pairs_of(
     pairs = [NO_PAIRS] * part.D
     if not _depend(part):
         return pairs
+    import scipy.optimize  # noqa: F401 - here: a third of a second that no other fit spends; its BLAS is limited below
+    from threadpoolctl import threadpool_limits
+
     model, missing, used = model.for_fills(), part.missing, counts > 0
     weight = (counts if weights is None else counts * weights).double()
     x = filled(model, part.x, missing, int(torch.randint(2**62, (), generator=generator)))
     laws, indicators, tails = model.cell_laws(), Indicators(levels), part.layout.tails
     numbers = [j for j in range(part.D) if not levels[j]]
-    with torch.no_grad():
+    # More threads than one take ten times as long for vectors of some ten numbers.
+    with torch.no_grad(), threadpool_limits(1, "blas"):
         for turn in range(ROUNDS):
             for j in range(part.D):
                 holes = missing[:, j]
@@ -116,7 +120,7 @@ def _coefficients(cell: Cell, value: Tensor, weight: Tensor, silent: Sequence[in
     """[F, W] the logarithms of factors by which to correct the law of a column of W levels, from rows that hold these
     values [n] (int64) and weigh so much [n]; `silent`: places among the numbers that say nothing of it. Numbers are
     heard where there are FEWEST_A_NUMBER rows for each. Empty where there is nothing to hear."""
-    from scipy.optimize import minimize  # here: a third of a second that no other fit spends
+    from scipy.optimize import minimize  # late, as in `pairs_of`
 
     probs, places = cast(Tensor, cell.probs), cell.places
     W = probs.shape[1]
