@@ -121,14 +121,18 @@ def impute(imputer: Imputer, x: Tensor, missing: Tensor, noise: KeyedNoise, box:
 
 
 def counted(imputer: Imputer, draw: Callable[[], Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """What an imputer draws, and by how much its counts grow."""
+    """What an imputer draws, and by how much its counts are to grow (`add_counts`): they are left as they were, in
+    whichever process that is."""
     before = [count.clone() for count in imputer.counts()]
     drawn = draw()
-    return drawn, [now - then for now, then in zip(imputer.counts(), before, strict=True)]
+    more = [now - then for now, then in zip(imputer.counts(), before, strict=True)]
+    for count, then in zip(imputer.counts(), before, strict=True):
+        count.copy_(then)
+    return drawn, more
 
 
 def add_counts(imputer: Imputer, more: Sequence[Tensor]) -> None:
-    """Let the counts of an imputer grow by those of draws that another process has made."""
+    """Let the counts of an imputer grow by those of draws that were `counted`."""
     for own, other in zip(imputer.counts(), more, strict=True):
         own += other
 
