@@ -121,6 +121,9 @@ def keep_but_for_blanks(rows: DrawnRows, blank: Bools, schema: Schema, told: Flo
     numeric = [one for one in schema.relations if not one.coded]
     places = [[schema.modelled.index(name) for name in one.names] for one in numeric]
     left_out = np.stack([blank[:, own].any(1) for own in places], 1) if places else np.zeros((len(blank), 0), bool)
+    if not left_out.any():
+        fills, observed, missing, uniform, ties = rows
+        return keep_relations(fills, observed, missing, schema, uniform, ties, told)
     patterns, which = np.unique(left_out, axis=0, return_inverse=True)
     apart = Apart(rows.draws.shape[:2])
     for kind, pattern in enumerate(patterns):

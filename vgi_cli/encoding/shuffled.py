@@ -10,7 +10,7 @@ import numpy as np
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Floats, plain
+from vgi_cli.columns.numerals import Floats, mean_ranks, plain
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import are, named, typed
 from vgi_cli.table.base import Table
@@ -80,9 +80,8 @@ def _unrelated(table: Table, columns: Sequence[ModelledColumn], keys: dict[str, 
 def _ranks(codes: Floats) -> Floats:
     """Places of finite codes among each other, those of equal ones their mean; NaN elsewhere."""
     known = np.isfinite(codes)
-    _, inverse, counts = np.unique(codes[known], return_inverse=True, return_counts=True)
     places = np.full(len(codes), np.nan)
-    places[known] = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    places[known] = mean_ranks(codes[known])
     return places
 
 

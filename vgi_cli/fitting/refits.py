@@ -585,7 +585,11 @@ class _Models:
 
     def _is_fitted(self, which: int) -> bool:
         """Whether a model is the fitted one, or was fitted before."""
-        return not self._members or is_the_fit(self._recipe, self._members[which]) or bool(self._way.found(which))
+        return self._is_the_fit(which) or bool(self._way.found(which))
+
+    def _is_the_fit(self, which: int) -> bool:
+        """Whether a model is the fitted one."""
+        return not self._members or is_the_fit(self._recipe, self._members[which])
 
     def _em(self, which: int) -> EmConfig:
         """The settings of EM for a model."""
@@ -597,7 +601,7 @@ class _Models:
 
     def _rows(self, which: int) -> TensorTable:
         """The rows as the transform of a model encodes them."""
-        if not self._members or is_the_fit(self._recipe, self._members[which]):
+        if self._is_the_fit(which):
             return self._table
         transform = self._members[which].transform
         if transform in self._recoders and transform not in self._coded:
@@ -618,7 +622,7 @@ class _Models:
 
     def _of(self, which: int) -> GaussianFamily:
         """A model, fitted now if it was not before."""
-        if not self._members or is_the_fit(self._recipe, self._members[which]):
+        if self._is_the_fit(which):
             return self._model
         if which not in self._fitted:
             parameters = self._way.found(which)

@@ -78,9 +78,13 @@ def default_threads(work: float) -> int:
     than OMP_NUM_THREADS allows where that is a number."""
     if _alone.get():
         return 1
-    allowed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    limit = int(allowed) if allowed.isdecimal() and int(allowed) > 0 else 4
-    return max(1, min(cores(), 4, limit, int(work / WORK_PER_THREAD)))
+    return max(1, min(cores(), 4, allowed_threads() or 4, int(work / WORK_PER_THREAD)))
+
+
+def allowed_threads() -> int | None:
+    """What OMP_NUM_THREADS says, where that is a number."""
+    said = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(said) if said.isdecimal() else None
 
 
 def set_threads(threads: int, where: str = "--threads") -> None:

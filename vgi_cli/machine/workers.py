@@ -27,7 +27,7 @@ from typing import Any, cast
 
 import torch
 
-from vgi_cli.machine.device import cores, one_thread
+from vgi_cli.machine.device import allowed_threads, cores, one_thread
 from vgi_cli.machine.memory import free_ram
 from vgi_cli.maths import compiled
 from vgi_cli.workers import ONE_PROCESS, Item, Made, Tell, Workers, all_cores, tell_nobody
@@ -61,9 +61,8 @@ def usable_cores() -> int:
     """Cores that this process may keep busy, MOST at most: those that it may run on, no more than the limit of its
     container is worth, nor than OMP_NUM_THREADS where that is a number."""
     limits = [cores(), MOST]
-    allowed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    if allowed.isdecimal():
-        limits.append(int(allowed))
+    if (allowed := allowed_threads()) is not None:
+        limits.append(allowed)
     with contextlib.suppress(OSError, ValueError):
         quota, period = QUOTA.read_text().split()
         limits.append(int(quota) // int(period))  # `max`: there is none
