@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -892,6 +892,63 @@ class TestJson:
         assert old in text[place:]
         with pytest.raises(RunError, match=r"schema\.json: damaged \(.*relation"):
             Schema.from_json(text[:place] + text[place:].replace(old, new, 1))
+
+
+def marked(n: int = N, seed: int = 0) -> pd.DataFrame:
+    """Points of two tasks, their total, and a mark from 1, the best, to 6."""
+    rng = np.random.default_rng(seed)
+    tasks = np.clip(np.rint(rng.normal([12, 20], [4, 6], (n, 2))), 0, [20, 30]).astype(int)
+    frame = pd.DataFrame(tasks, columns=["first", "second"])
+    frame["total"] = frame.sum(axis=1)
+    frame["mark"] = 6 - np.searchsorted([15, 24, 31, 38, 44], frame.total, side="right")
+    return frame.assign(x=rng.normal(size=n).round(2))
+
+
+class TestMarks:
+    """Few whole numbers that are intervals of another number."""
+
+    @pytest.mark.parametrize(
+        "names", [("mark",), ("total",), ("mark", "total"), ("second", "total"), ("mark", "first")]
+    )
+    def test_fills_keep_to_them(self, names: tuple[str, ...]) -> None:
+        frame = marked()
+        schema = schema_of(holed(frame, share=0.1))
+        assert [one.words() for one in schema.relations] == [
+            "'total' = 'first' + 'second'",
+            "'mark' follows from 'total'",
+        ]
+        assert Schema.from_json(schema.to_json()).relations == schema.relations
+        assert schema.relations[1].codes == (6, 5, 4, 3, 2, 1)
+        for filled in kept(frame, hidden(frame, *names), schema):
+            assert np.array_equal(filled["first"] + filled["second"], filled.total)
+            assert not departing(schema.relations[1], filled[["mark", "total"]].to_numpy(), 0.0).any()
+
+    @pytest.mark.parametrize(
+        "mark",
+        [
+            lambda frame: frame.mark.replace({1: 3, 3: 1}),  # neither up nor down
+            lambda frame: frame.mark.where(frame.index != 7, frame.mark % 6 + 1),  # but for one row
+            lambda frame: np.where(frame.total < frame.total.nlargest(2).min(), 3, 2),  # hardly a row says so
+        ],
+    )
+    def test_others_are_none(self, mark: Callable[[pd.DataFrame], Any]) -> None:
+        frame = marked().drop(columns=["first", "second"])
+        frame["mark"] = mark(frame)
+        assert "bands" not in [one.how for one in schema_of(frame).relations]  # each total has a mark of its own
+
+    @pytest.mark.parametrize(
+        ("unit", "words"),
+        [(10, "the first digits of 'total' are 'ten', the others 0 to 9"), (4, "'ten' = 0.25 'total', rounded")],
+    )
+    def test_digits_say_more(self, unit: int, words: str) -> None:
+        frame = marked().drop(columns=["first", "second", "mark"])
+        frame["ten"] = frame.total // unit if unit == 10 else (frame.total / unit + 0.1).round().astype(int)
+        assert next(one.words() for one in schema_of(frame).relations) == words
+
+    def test_months_are_those_of_their_date(self) -> None:
+        frame = banded().drop(columns=["band", "quarter"])
+        frame = frame[frame.day.dt.year == 2021].assign(month=lambda rows: rows.day.dt.month)
+        assert [one.words() for one in schema_of(frame).relations] == ["'month' is the month of 'day'"]
 
 
 BANDS = {"18-24": 18, "25-34": 25, "35-64": 35, "65+": 65}

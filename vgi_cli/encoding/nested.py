@@ -23,10 +23,11 @@ MOST_DIGITS, LARGEST = 9, 1e15
 
 def nested_among(table: Table, schema: Schema, relations: Sequence[Relation]) -> tuple[Relation, ...]:
     """Relations, with what the first digits of codes are: beside others, and in place of those that take the rest of
-    the digits for rounding."""
+    the digits for rounding, or the first ones for marks."""
     numbers = [one for one in schema.encoded if isinstance(one, Number) and one.whole and one.notation is None]
     codes = {one.name: codes_of(table, one) for one in numbers}
-    exact = {frozenset(one.names) for one in relations if not one.slack}
+    guessed = [one for one in relations if one.slack or one.how == "bands"]
+    exact = {frozenset(one.names) for one in relations if one not in guessed}
     choice = np.log(max(len(numbers), 1) ** 2 * MOST_DIGITS)
     found: dict[str, Relation] = {}
     for code, first in itertools.permutations(codes, 2):
@@ -35,7 +36,7 @@ def nested_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
             if relation is not None:
                 found[code] = relation
     instead = {frozenset(one.names) for one in found.values()}
-    kept = [one for one in relations if not (one.slack and frozenset(one.names) in instead)]
+    kept = [one for one in relations if one not in guessed or frozenset(one.names) not in instead]
     return (*kept, *found.values())
 
 

@@ -50,6 +50,8 @@ MOST = 1_000
 """Columns of numbers up to which sums are looked for, and columns of levels up to which pairs are compared."""
 FIRST_LOOK = 200
 """Rows by which most pairs of columns are found not to go one to one."""
+MOST_MARKS = 12
+"""Values of a column of whole numbers up to which they may be marks or classes, and intervals of another number."""
 MOST_VALUES = 100
 """Values of a column of numbers up to which it may be a code of levels."""
 MOST_PARTS = 8
@@ -432,8 +434,8 @@ def _is_function(a: Ints, b: Ints) -> bool:
 
 
 def _bands(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
-    """Columns whose levels may be intervals of a number or a moment: none has values on both sides of another's; and
-    months, quarters and weeks of moments."""
+    """Columns whose levels, or marks, may be intervals of a number or a moment: none has values on both sides of
+    another's; and months, quarters and weeks of moments."""
     if len(columns) > MOST_NOTED:
         return []
     found = []
@@ -442,10 +444,12 @@ def _bands(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[
             whole = [other.name for other in columns if is_period_of(column, other)]
             found += [Redundant(column.name, (name,), "bands") for name in whole]
             continue
-        if not isinstance(column, Levelled) or column.pooled:
+        if (isinstance(column, Levelled) and column.pooled) or not isinstance(column, Levelled | Number):
+            continue
+        if isinstance(column, Number) and not _are_marks(column, codes[column.name]):
             continue
         for other in columns:
-            if as_number(other) is None:
+            if as_number(other) is None or other is column:
                 continue
             both = ~np.isnan(codes[column.name]) & ~np.isnan(codes[other.name])
             level, value = codes[column.name][both], codes[other.name][both]
@@ -455,6 +459,15 @@ def _bands(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[
                 found.append(Redundant(column.name, (other.name,), "bands"))
                 break
     return found
+
+
+def _are_marks(column: Number, values: Floats) -> bool:
+    """Whether numbers [N] are few whole ones that occur again and again: marks, classes, groups by their numbers."""
+    known = values[~np.isnan(values)]
+    distinct = len(np.unique(known[:FIRST_LOOK]))
+    if column.kind != "integer" or not 1 < distinct <= MOST_MARKS:
+        return False
+    return len(np.unique(known)) <= min(MOST_MARKS, len(known) // FEWEST)
 
 
 def is_period_of(column: ModelledColumn, other: ModelledColumn) -> bool:

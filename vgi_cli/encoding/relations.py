@@ -95,7 +95,7 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     relations: dict[str, Relation] = {}
     every = Rows.of(table, schema)
     for way, one in itertools.product(WAYS, found):
-        if one.how in FOLLOWING:
+        if one.how in FOLLOWING or _of_marks(every, one):
             continue
         if one.name not in relations and (relation := relation_of(every, one, way)) is not None:
             relations[one.name] = relation
@@ -116,12 +116,22 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     ages = _ages(table, schema) if looked_for(table, schema) else {}
     to_a_day = _to_a_day(table, schema, {*ages, *following}) if looked_for(table, schema) else {}
     every_age = {*ages, *to_a_day}
+    for one in found:
+        said = {*relations, *following, *every_age}
+        if _of_marks(every, one) and one.name not in said and (marks := relation_of(every, one, "exact")) is not None:
+            relations[one.name] = marks
     for name in {*_said_by_ages(schema, relations, every_age), *_of_one_date(relations, following)}:
         del relations[name]
     completed = {name: one for name, one in ages.items() if one is not None} | to_a_day
     relations = {name: one for name, one in relations.items() if name not in to_a_day or one.how != "bands"}
     every_one = itertools.product(schema.modelled, (relations, following, completed))
     return tuple(own[name] for name, own in every_one if name in own)
+
+
+def _of_marks(every: Rows, one: Redundant) -> bool:
+    """Whether a candidate is one of marks or classes, written as numbers, that may be intervals of another number:
+    whatever else is found of them says more."""
+    return one.how == "bands" and isinstance(every.columns[one.name], Number)
 
 
 def _ages(table: Table, schema: Schema) -> dict[str, Relation | None]:
@@ -224,7 +234,7 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
         whole = codes[~np.isnan(codes).any(1)]
         if isinstance(own[1], Moment) and (whens := _periods(own[0], own[1], whole, len(columns))) is not None:
             return whens
-        return None if isinstance(own[0], Moment) else _bands((one.name, *one.by), whole, len(columns), own[1])
+        return None if isinstance(own[0], Moment) else _bands((one.name, *one.by), whole, len(columns), *own)
     if isinstance(own[-1], Levelled):
         whole = codes[~np.isnan(codes).any(1)]
         if not enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
@@ -501,14 +511,18 @@ def _pairs(names: tuple[str, ...], levels: int, codes: Floats, groups: bool) -> 
     )
 
 
-def _bands(names: tuple[str, ...], codes: Floats, columns: int, number: ModelledColumn) -> Relation | None:
-    """The levels of the first column in codes [n, 2] as intervals of the second one; None where they are none, or so
-    few rows say so that this may be chance. A band ends before the next one, at a number of few digits, or where a
-    year, a month or a day begins."""
+def _bands(
+    names: tuple[str, ...], codes: Floats, columns: int, own: ModelledColumn, number: ModelledColumn
+) -> Relation | None:
+    """The levels, or the marks, of the first column in codes [n, 2] as intervals of the second one; None where they
+    are none, or so few rows say so that this may be chance. A band ends before the next one, at a number of few digits,
+    or where a year, a month or a day begins."""
     order = np.argsort(codes[:, 1], kind="stable")
     level, value = codes[order].T
     new = np.flatnonzero(level[1:] != level[:-1])
     runs = level[np.concatenate([[0], new + 1])]
+    if isinstance(own, Number) and abs(np.sign(np.diff(runs)).sum()) < len(runs) - 1:
+        return None  # marks go up or down with the number
     apart = len(np.unique(runs)) == len(runs) > 1 and (value[new + 1] > value[new]).all()
     if not apart or not enough(level, len(runs), np.log(columns)) or not _adjoin(value, new):
         return None
