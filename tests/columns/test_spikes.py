@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +33,8 @@ def test_a_spike_gets_the_room_in_which_its_neighbours_hold_as_many_cells() -> N
     assert spike.value == 500.0 and spike.width == pytest.approx(251.0 - 1.0, abs=1.0)
     (spike,) = find_spikes(np.concatenate([np.zeros(3000), even]), 1.0)  # more than all others: half of them
     assert spike.width == pytest.approx(3000 * 500 / 500 - 1.0)
+    (spike,) = find_spikes(np.concatenate([np.full(250, -0.0), even]), 1.0)
+    assert math.copysign(1.0, spike.value) == 1.0  # nobody reads -0
 
 
 @pytest.mark.parametrize(

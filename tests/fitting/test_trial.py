@@ -49,11 +49,23 @@ def test_every_model_by_its_own_method(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_fitted_by_default_is_compared_where_rows_have_holes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "tried", lambda rows, recipe: Trial(recipe.model.name, "em", 10.0, 1))
+    monkeypatch.setattr(trial, "tried", lambda rows, recipe, known: Trial(recipe.model.name, "em", 10.0, 1))
     default, *others = trials(rows(300), Recipe(), lambda share: None)
     assert default == Trial("auto", "em", 28.0, 1) and all(one.seconds == 10.0 for one in others)
     default, *_ = trials(rows(300, 0.0), Recipe(), lambda share: None)
     assert default.seconds == 10.0
+
+
+def test_what_is_fitted_by_default_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = []
+    by_em = trial._by_em
+    monkeypatch.setattr(trial, "_by_em", lambda rows, recipe: (tables.append(recipe), by_em(rows, recipe))[1])
+    monkeypatch.setattr(trial, "SECONDS", 0.02)
+    some = rows(300)
+    default, *others = trials(some, Recipe(), lambda share: None)
+    mixture = next(one for one in others if one.model == "mixture")
+    assert default.seconds == trial.when_compared(mixture.seconds or 0.0)
+    assert len([recipe for recipe in tables if recipe.model.name == "mixture"]) == 1
 
 
 @pytest.mark.slow

@@ -182,7 +182,7 @@ def find_spikes(
     for i in np.flatnonzero(enough):
         own = cell == cells[i]
         spellings, often = np.unique(values[own], return_counts=True)
-        value = float(spellings[often.argmax()])
+        value = float(spellings[often.argmax()]) + 0.0  # no -0
         has = float(cell_widths(np.array([value]), (), resolution, heaps)[0])
         width = _room(places, own, float(_placed(np.array(value), heaps)), 1 if i in (0, len(cells) - 1) else 2)
         if width > HEIGHT * has:

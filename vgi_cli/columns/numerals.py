@@ -292,6 +292,14 @@ def at_least(text: str, decimals: int) -> str:
     return f"{whole}.{part:0<{decimals}}"
 
 
+def value_places(codes: Floats) -> Ints:
+    """[N] the number of the value of each cell, by codes [N]; -1 where it is missing."""
+    known = ~np.isnan(codes)
+    places = np.full(len(codes), -1)
+    places[known] = np.unique(codes[known], return_inverse=True)[1].reshape(-1)
+    return places
+
+
 def mean_ranks(values: Floats) -> Floats:
     """[n] the ranks of values [n] from 1, equal ones at their mean rank."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)

@@ -21,6 +21,8 @@ DIGITS = (17, 15, 16)
 zeros at the end are left out; R with 15."""
 SURVIVE = 6
 """A decimal fraction of so many significant digits is read back from its float32 number."""
+CLOSE = 1e-14
+"""Share of itself by which what is written with 15 digits may be off."""
 FIRST = 200
 """Cells that are looked at before all are."""
 
@@ -58,7 +60,10 @@ def single_of(values: Floats) -> Single | None:
     for some in (np.unique(values[:FIRST]), np.unique(values)):
         if not np.isfinite(some).all() or len(some) < 2:
             return None
-        wide, fractions = _through_32_bits(some), _shortest(some)
+        wide = _through_32_bits(some)
+        if (np.abs(some - wide) > CLOSE * np.abs(wide)).any():
+            return None
+        fractions = _shortest(some)
         if decimals_of(wide, single=True) is None and not (_significant(fractions, SURVIVE) == fractions).all():
             return None
         ways = (own for digits in DIGITS if ((own := Single(digits)).written(fractions) == some).all())

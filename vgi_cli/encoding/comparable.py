@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vgi_cli.columns.datetime import Moment
-from vgi_cli.columns.numerals import Floats, Ints, mean_ranks
+from vgi_cli.columns.numerals import Floats, Ints, mean_ranks, value_places
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.independence import Rows
@@ -47,7 +47,10 @@ def comparable(
     some cells are as good as equal, or the greater column is called a total."""
     columns = {column.name: column for column in schema.encoded}
     codes = {name: codes_of(table, columns[name]) for name in {name for pair in found for name in pair}}
-    rows, numbers = Rows(table, schema, np.arange(table.N), codes), {name: _numbers(own) for name, own in codes.items()}
+    rows, numbers = (
+        Rows(table, schema, np.arange(table.N), codes),
+        {name: value_places(own) for name, own in codes.items()},
+    )
     sure: dict[tuple[str, str], tuple[bool, float]] = {}
     for (low, high), order in found.items():
         a, b = order.per[0] * codes[low], order.per[1] * codes[high] + order.shift
@@ -70,7 +73,7 @@ def chance_of_order(
     from scipy.special import ndtr, ndtri  # takes a while to import
 
     both = np.flatnonzero(~np.isnan(a) & ~np.isnan(b))
-    first, second = (own[both] for own in (places or (_numbers(a), _numbers(b))))
+    first, second = (own[both] for own in (places or (value_places(a), value_places(b))))
     pairs = len(np.unique(first * (second.max(initial=0) + 1) + second))
     decided = [pairs for own in (first, second) if int((np.bincount(own) > 0).sum()) == pairs]
     count = min([len(both), *decided, *(len(first) for first, _ in groups)])
@@ -107,11 +110,3 @@ def _meet(a: Floats, b: Floats) -> bool:
     """Whether cells [N] of two columns are as good as equal in some rows, of which no two are the same."""
     near = b - a <= NEARLY * np.maximum(np.abs(a), np.abs(b))  # NaN: no
     return len(np.unique(np.stack([a[near], b[near]]), axis=1).T) >= SO_NEAR
-
-
-def _numbers(codes: Floats) -> Ints:
-    """The number of its value for each cell [N], -1 where it is missing."""
-    known = ~np.isnan(codes)
-    out = np.full(len(codes), -1)
-    out[known] = np.unique(codes[known], return_inverse=True)[1].reshape(-1)
-    return out

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vgi_cli.columns.numerals import Bools, Ints
+from vgi_cli.columns.numerals import Bools, Ints, value_places
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.exceptions import FEWEST, mended_words, most_of, speak_for, spelled
 from vgi_cli.encoding.independence import Rows
-from vgi_cli.encoding.keys import FIRST_LOOK, Key, Said, carried_keys, evidence_for, is_key, number_keys, places_of
+from vgi_cli.encoding.keys import FIRST_LOOK, Key, Said, carried_keys, evidence_for, is_key, number_keys
 from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.relations import ENOUGH
 from vgi_cli.table.base import Table
@@ -50,7 +50,7 @@ def excepted_keys(table: Table, schema: Schema, settled: Collection[str] = ()) -
     before: set[str] = set()
     found: list[ExceptedKey] = []
     for column in schema.encoded:
-        name, own = column.name, places_of(codes[column.name])
+        name, own = column.name, value_places(codes[column.name])
         before.add(name)
         if column.pooled or own.max() <= 0 or name in done:
             continue

@@ -17,7 +17,7 @@ from vgi_cli.columns.lattice import find_gaps
 from vgi_cli.columns.lookups import Lookup, digest
 from vgi_cli.columns.notation import quantities
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.numerals import Bools, Floats, Ints, value_places
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.independence import Rows
@@ -74,7 +74,7 @@ def keys_among(
     found: list[Relation] = []
     lookups: list[Lookup] = []
     for column in schema.encoded:
-        name, own = column.name, places_of(codes[column.name])
+        name, own = column.name, value_places(codes[column.name])
         if not column.pooled and own.max() > 0:
             able = [key for key in numbers if key.name != name and not said.settles(name, key.name)]
             # of two columns that go one to one the later one follows from the earlier one
@@ -110,7 +110,7 @@ def _without_repeats(table: Table, schema: Schema, column: Column, key: str | No
         return column
     assert number.lattice is not None, "gaps are those of a lattice"
     if key in schema.modelled:
-        places = places_of(codes_of(table, schema.encoded[schema.modelled.index(key)]))
+        places = value_places(codes_of(table, schema.encoded[schema.modelled.index(key)]))
     else:
         places = next(one.places for one in carried_keys(table, schema) if one.name == key)
     codes = codes_of(table, column)
@@ -205,7 +205,7 @@ def number_keys(table: Table, schema: Schema) -> Iterator[Key]:
     for column in schema.encoded:
         if isinstance(column, Number) and column.whole:
             codes = codes_of(table, column)
-            places = places_of(codes)
+            places = value_places(codes)
             if _may_be_keys(places):
                 yield Key(column.name, places, np.unique(codes[~np.isnan(codes)]), ())
 
@@ -234,14 +234,6 @@ def _may_be_keys(places: Ints) -> bool:
     """Whether there are several keys, of which many have several rows; places [N]: of each row (-1: none)."""
     counts = np.bincount(places[places >= 0])
     return FEWEST <= len(counts) <= MOST and bool((counts > 1).mean() >= REPEATED)
-
-
-def places_of(codes: Floats) -> Ints:
-    """[N] the number of the value of each cell, by codes [N]; -1 where it is missing."""
-    known = ~np.isnan(codes)
-    places = np.full(len(codes), -1)
-    places[known] = np.unique(codes[known], return_inverse=True)[1].reshape(-1)
-    return places
 
 
 def is_key(name: str, keys: Sequence[Key]) -> bool:

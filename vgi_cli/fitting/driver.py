@@ -26,7 +26,7 @@ from vgi_cli.machine.work import OutOfTime, Stop
 from vgi_cli.methods.base import EpochEnd, Events, Parts, PieceEnd, State
 from vgi_cli.methods.em.em import EmState
 from vgi_cli.methods.loop import LoopState
-from vgi_cli.methods.optimisation import StepFailed
+from vgi_cli.methods.optimisation import StepFailed, prefixed
 from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.reporting import TRAINING, Measured, Reporter, Stage, gpu_bytes
 from vgi_cli.runs.files import REMEDIES, ROOM
@@ -156,13 +156,13 @@ class Drive:
         """Go back to a checkpoint: the state, the best parameters so far, the counters."""
         state = parts["state"]
         published = {stem: parts.get(stem, {}) for stem in PUBLISHED}
-        current = {stem: _take(state, f"current/{stem}/") for stem in PUBLISHED}
+        current = {stem: prefixed(state, f"current/{stem}/") for stem in PUBLISHED}
         if any(current.values()):
             self.best = published
         if self.validator is not None:
-            self.validator.restore(_take(state, "validation/"))
+            self.validator.restore(prefixed(state, "validation/"))
         if self.plateau is not None:
-            self.plateau.restore(_take(state, "plateau/"))
+            self.plateau.restore(prefixed(state, "plateau/"))
         own = {k: v for k, v in state.items() if not k.startswith(("current/", "validation/", "plateau/"))}
         self.state.restore(
             {**parts, **{s: current[s] or published[s] for s in PUBLISHED}, "state": own},
@@ -449,10 +449,6 @@ def _measured(line: Mapping[str, Any], before: Measured) -> Measured:
 
 def _epochs(count: int) -> str:
     return f"{count:,} epoch{'s' * (count != 1)}"
-
-
-def _take(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _copy(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

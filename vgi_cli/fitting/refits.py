@@ -32,6 +32,7 @@ from vgi_cli.methods.em.bootstrap import MOST_ROWS, USUAL_STEPS, Refit, Sampled,
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.methods.em.posterior import components, draws
 from vgi_cli.methods.em.posterior import size_of as size_of_chain
+from vgi_cli.methods.optimisation import prefixed
 from vgi_cli.methods.reweighted import Reweighted, Size, exponential_weights, moved
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
@@ -664,7 +665,7 @@ def named_way(way: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def split_way(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """What `named_way` has named, from the tensors of model.safetensors."""
-    return {name.removeprefix(WAY): value for name, value in tensors.items() if name.startswith(WAY)}
+    return prefixed(tensors, WAY)
 
 
 def split_bootstrap(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[dict[str, Tensor]]]:

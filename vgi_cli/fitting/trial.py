@@ -84,20 +84,20 @@ class Trial(NamedTuple):
 def trials(rows: Rows, recipe: Recipe, tell: Callable[[float], None]) -> Iterator[Trial]:
     """A trial of what is fitted where nobody names a model, and of every model by its own method, on the CPU; `tell` is
     told the share that is done."""
-    names = list(registry.MODELS)
-    yield _of_auto(rows, recipe.with_model("auto"))
+    names, known = list(registry.MODELS), list[tuple[Recipe, Trial]]()
+    yield _of_auto(rows, recipe.with_model("auto"), known)
     for place, name in enumerate(names, 1):
         tell(place / (1 + len(names)))
-        yield tried(rows, recipe.with_model(name))
+        yield tried(rows, recipe.with_model(name), known)
 
 
-def _of_auto(rows: Rows, recipe: Recipe) -> Trial:
-    """What a fit takes that chooses its model."""
+def _of_auto(rows: Rows, recipe: Recipe, known: list[tuple[Recipe, Trial]]) -> Trial:
+    """What a fit takes that chooses its model; `known`: see `tried`."""
     try:
         chosen = choose_model(recipe, rows.table, {}, Silent())
     except VgiError as error:
         return Trial("auto", "em", why_not=error.message)
-    found = tried(rows, chosen)._replace(model="auto")
+    found = tried(rows, chosen, known)._replace(model="auto")
     if found.seconds is None or not comparison_expected(chosen, rows.table):
         return found
     return found._replace(seconds=when_compared(found.seconds))
@@ -117,13 +117,19 @@ def can_be_tried(recipe: Recipe) -> bool:
     )
 
 
-def tried(rows: Rows, recipe: Recipe) -> Trial:
-    """A trial of the model that a recipe names."""
+def tried(rows: Rows, recipe: Recipe, known: list[tuple[Recipe, Trial]] | None = None) -> Trial:
+    """A trial of the model that a recipe names; `known`: trials before, one of which may be of the same recipe, and to
+    which this one is added."""
+    known = [] if known is None else known
     used = rows.at(rows.table.used)
     try:
         named = choose_model(recipe, used.table, {}, Silent())
-        by_gradients = isinstance(named.method_settings, AscentConfig)
-        return _by_gradients(used, named) if by_gradients else _by_em(used, named)
+        same = next((trial for before, trial in known if before == named), None)
+        if same is None:
+            by_gradients = isinstance(named.method_settings, AscentConfig)
+            same = _by_gradients(used, named) if by_gradients else _by_em(used, named)
+            known.append((named, same))
+        return same
     except VgiError as error:
         return Trial(recipe.model.name, recipe.model.entry.traits.method, why_not=error.message)
 

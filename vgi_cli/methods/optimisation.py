@@ -174,6 +174,7 @@ def parameters_of(optimiser: torch.optim.Optimizer) -> Iterable[nn.Parameter]:
 
 
 def prefixed(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Those of some tensors whose names begin so, without that."""
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 

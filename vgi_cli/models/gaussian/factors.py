@@ -154,7 +154,6 @@ class FactorGaussians(Gaussians):
             return
         alone = torch.cholesky_inverse(torch.linalg.cholesky(covariance)).diagonal(dim1=-2, dim2=-1)
         psi = torch.maximum(1 / alone, 0.01 * diagonal)
-        F = torch.zeros_like(self.F)
         for _ in range(20):
             root = psi.sqrt()
             value, vector = greatest(covariance / (root[:, :, None] * root[:, None, :]), self.L)

@@ -207,7 +207,8 @@ class Gaussians(nn.Module, ABC):
 
     @abstractmethod
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
-        """Take means [K, D] and covariances [K, D, D], projected onto the family, in place."""
+        """Take means [K, D] and covariances [K, D, D], or one of all [1, D, D], projected onto the family, in
+        place."""
 
     def shrink_to(self, other: Self, share: float) -> None:
         """Keep a share (0 to 1) of what sets each parameter apart from that of another set of the same size, in place:

@@ -209,7 +209,7 @@ class GaussianMixture(GaussianFamily):
         within = x - mean[label]
         covariance = within.mT @ within / x.shape[0]
         own = torch.diag(x.var(0, correction=0).clamp(min=1e-6) if several else x[0])
-        self.double().gaussians.set_moments(mean, (covariance + 0.05 * own).expand(K, -1, -1))
+        self.double().gaussians.set_moments(mean, (covariance + 0.05 * own)[None])
         numbers = self.gaussians if mixed is None else mixed.numbers
         if isinstance(self.learnt, ShrunkGaussians):
             self.learnt.aim(covariance.new_full(covariance.shape, float(x.shape[0])), covariance + 1e-6 * own)

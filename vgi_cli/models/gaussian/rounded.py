@@ -24,8 +24,9 @@ from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, NumbersGiven
 SWEEPS = 5
 """Gibbs sweeps from cells that are spread evenly: more change nothing on scales of five points. Few, where levels are
 missing that shift numbers by much more than these vary beside them, and cells are two standard deviations wide."""
-ROWS = 512
-"""Rows of a table at a time: bounds the memory of their laws."""
+ROWS, SQUARES = 512, 1 << 20
+"""Rows of a table at a time: as many as have so many elements in the squares of their laws, which bounds the memory,
+and no fewer than the former."""
 
 
 @torch.no_grad()
@@ -50,8 +51,8 @@ def redrawn(
             _redraw_levels(model, state, levels, noise.at(f"rounding/{sweep}/levels").uniform(("levels",))[0, :, 0])
             given = model.given_levels(state, missing)
         u = noise.at(f"rounding/{sweep}").uniform()[0]
-        choice = noise.at(f"rounding/{sweep}/component").uniform()[0]
-        _sweep(given, state, missing, bounds, columns, u, choice[:, 0])
+        choice = noise.at(f"rounding/{sweep}/component").uniform(tuple(noise.columns[:1]))[0, :, 0]
+        _sweep(given, state, missing, bounds, columns, u, choice)
     return torch.where(missing, x, state.to(x.dtype))
 
 
@@ -119,7 +120,7 @@ def _limits(bounds: Bounds, j: int, missing: Tensor, x: Tensor) -> tuple[Tensor,
 def redrawn_rows(model: GaussianFamily, x: Tensor, missing: Tensor, rounding: Rounding, seed: int) -> Tensor:
     """The same of rows [N, D] that lie in memory, a part of them at a time."""
     out = x.clone()
-    for rows in torch.arange(len(x)).split(ROWS):
+    for rows in torch.arange(len(x)).split(_at_once(x)):
         out[rows] = redrawn(model, x[rows], missing[rows], rounding, _noise(seed, x, rows))
     return out
 
@@ -128,11 +129,17 @@ def redrawn_table(model: GaussianFamily, table: EmTable, rounding: Rounding, see
     """The same of the sorted rows of a table, in a file where they lie in one."""
     x, scratch, of_row = table.x, table.scratch, table.patterns.of_row
     out = torch.empty_like(x) if scratch is None else scratch.zeros(*x.shape, dtype=x.dtype)
-    for start in range(0, len(x), ROWS):
-        rows = slice(start, start + ROWS)
+    many = _at_once(x)
+    for start in range(0, len(x), many):
+        rows = slice(start, start + many)
         missing = table.patterns.missing[of_row[rows]]
         out[rows] = redrawn(model, x[rows], missing, rounding, _noise(seed, x, mix64(table.order[rows])))
     return table.at(out)
+
+
+def _at_once(x: Tensor) -> int:
+    """How many of rows [N, D]."""
+    return max(ROWS, SQUARES // x.shape[1] ** 2)
 
 
 def _noise(seed: int, x: Tensor, keys: Tensor) -> KeyedNoise:
