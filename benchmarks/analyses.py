@@ -24,6 +24,8 @@ stones       the logarithm of a price on that of a weight and three columns of f
              decide upon the weight too; holes in both numbers and in two of the columns
 response     a trial of two arms: whether a patient responds, on arm, three grades of severity, and age; a third of the
              responses are missing
+arms         a trial of two arms: ten items that correlate by 0.7, and four rows in ten lack them all; what the arm does to
+             their sum, and to one of them
 exposure     a disease on an exposure, three grades that decide upon both, and a sex; all four have holes
 
 Holes are at random given a complete column (20 to 35 %), with a logistic chance. Defaults of `vgi fit`, and of mice
@@ -282,6 +284,23 @@ def response(rows: int, rng: np.random.Generator) -> Study:
     return Study(whole, holes(["response"], age, 0.35, rng), names, estimate)
 
 
+def arms(rows: int, rng: np.random.Generator) -> Study:
+    """A level that shifts many numbers alike, which are missing together."""
+    arm, age = rng.random(rows) < 0.4, (50 + 12 * rng.normal(size=rows)).round()
+    z = 0.6 * arm + rng.normal(size=rows)
+    items = (np.sqrt(0.7) * z[:, None] + np.sqrt(0.3) * rng.normal(size=(rows, 10))).round(2)
+    names = [f"q{i}" for i in range(10)]
+    whole = pd.DataFrame(items, columns=names).assign(arm=words(arm, "new", "usual"), age=age)
+
+    def estimate(table: pd.DataFrame) -> Estimates:
+        new = table.arm == "new"
+        both = [least_squares(y, [new]) for y in (table[names].sum(axis=1), table.q0)]
+        return tuple(np.array([one[i][1] for one in both]) for i in range(2))
+
+    hidden = holes(["all"], age, 0.4, rng)["all"]
+    return Study(whole, pd.DataFrame(dict.fromkeys(names, hidden)), ("arm, sum", "arm, an item"), estimate)
+
+
 def exposure(rows: int, rng: np.random.Generator) -> Study:
     """Levels that confound the effect of a level on a level."""
     grade, sex = rng.choice(3, rows, p=[0.5, 0.3, 0.2]), rng.random(rows) < 0.5
@@ -299,7 +318,7 @@ def exposure(rows: int, rng: np.random.Generator) -> Study:
     return Study(whole, hidden, ("intercept", "exposed", "b", "c", "sex"), estimate)
 
 
-EFFECTS = logistic, interaction, confounder, did, parallel, slopes, regions, alike, stones, response, exposure
+EFFECTS = logistic, interaction, confounder, did, parallel, slopes, regions, alike, stones, response, arms, exposure
 DESIGNS = dropout, clinics, items, filters, survival
 LAWS = {law.__name__: law for law in (*EFFECTS, *DESIGNS)}
 

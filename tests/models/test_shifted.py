@@ -414,6 +414,48 @@ def test_the_start_is_the_regression_within_clusters() -> None:
     assert model.moved(model.levels_of(x)).mean(0).abs().max() < 1e-9  # the means stay those of the rows
 
 
+@pytest.mark.parametrize("covariance", COVARIANCES)
+@pytest.mark.parametrize("D", [1, 10])
+def test_an_effect_that_correlated_numbers_share_is_pulled_as_one_of_a_single_number(D: int, covariance: str) -> None:
+    """The ridge is that of a regression of their mean on the indicators alone, however many they are."""
+    N, generator = 150, torch.Generator().manual_seed(3)
+    treated = (torch.rand(N, generator=generator, dtype=torch.float64) < 0.3).double()
+    normal = torch.randn(N, D + 1, generator=generator, dtype=torch.float64)
+    items = 0.84 * (normal[:, :1] + treated[:, None]) + 0.55 * normal[:, 1:]
+    x = torch.cat([treated[:, None], items], 1)
+    layout = Layout.of([f"{i}" for i in range(D + 1)], levels=(2, *[0] * D))
+    settings = {"components": 1, "covariance": covariance, "factors": 1, "outliers": False, "dependence": "linear"}
+    model = GaussianMixture.build(MixtureConfig.model_validate(settings), layout).double()
+    model.initialise(x, torch.Generator().manual_seed(2))
+    table, penalty = em_table(x, torch.zeros_like(x, dtype=torch.bool)), model.penalty(None, 1e-3)
+    climb(model, table, penalty, epochs=500, tolerance=1e-9)
+    found = shifted(model).shift.detach()
+    one_hot = torch.stack([1 - treated, treated], 1)
+    d, y = one_hot - one_hot.mean(0), items - items.mean(0)
+    ridge = torch.linalg.solve(d.mT @ d + shifted_components.SHIFT * torch.eye(2, dtype=d.dtype), d.mT @ y)
+    torch.testing.assert_close((found[1] - found[0]).mean(), (ridge[1] - ridge[0]).mean(), rtol=0.02, atol=0)
+
+
+def test_the_units_of_the_ridge_are_saved_and_older_runs_have_the_variances() -> None:
+    x, _ = rows_of(300)
+    model = started(x)
+    state = model.state_dict()
+    older = {name: value for name, value in state.items() if name != "gaussians.within"}
+    table, penalty = em_table(x, with_holes(x)), model.penalty(None, 1e-3)
+    for own, same in ((state, True), (older, False), (state, True)):
+        other = GaussianMixture.build(
+            MixtureConfig(components=2, outliers=True, dependence="linear"), Layout.of("xayb", levels=LEVELS)
+        ).double()
+        other.load_state_dict(own)
+        ridge = shifted(other)._ridge(table.scale, penalty)
+        units = torch.linalg.inv(shifted(model).within) if same else torch.diag(1 / table.scale.variance[[0, 2]])
+        torch.testing.assert_close(ridge, shifted_components.SHIFT * units)
+        assert torch.equal(other.log_prob(x), model.log_prob(x))
+        other.em_step(table, penalty)
+    with pytest.raises(RuntimeError, match="within"):
+        other.load_state_dict({**state, "gaussians.within": torch.zeros(3, 3)})
+
+
 def test_parameters_that_were_saved_bring_the_columns_that_shift() -> None:
     x, _ = rows_of(300)
     model = started(x)
@@ -482,8 +524,9 @@ def test_of_many_rows_fewer_combinations_shift(monkeypatch: pytest.MonkeyPatch) 
     assert len(shifted(started(x)).combinations) in (2, 3)
 
 
+@pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("places", [1, 2])
-def test_iterations_solve_what_the_matrix_does(monkeypatch: pytest.MonkeyPatch, places: int) -> None:
+def test_iterations_solve_what_the_matrix_does(monkeypatch: pytest.MonkeyPatch, places: int, alone: bool) -> None:
     """The M-step of many coefficients, by conjugate gradients, and of few, by the whole system."""
     generator = torch.Generator().manual_seed(places)
     sizes = (30,) if places == 1 else (15, 3)
@@ -494,8 +537,12 @@ def test_iterations_solve_what_the_matrix_does(monkeypatch: pytest.MonkeyPatch, 
     root = torch.randn(J, D, D, generator=generator, dtype=torch.float64)
     curve = root @ root.mT * torch.rand(J, 1, 1, generator=generator, dtype=torch.float64) * 50
     curve[3] = 0.0  # a combination without rows
-    ridge, wanted = torch.linspace(1, 5, D).double(), torch.randn(Q, D, generator=generator, dtype=torch.float64)
-    system = torch.einsum("ja,jb,jde->adbe", d, d, curve).reshape(Q * D, Q * D) + torch.diag(ridge.repeat(Q))
+    if alone:
+        curve = torch.diag_embed(curve.diagonal(dim1=1, dim2=2))
+    ridge = torch.diag(torch.linspace(1, 5, D).double()) + 0.5
+    wanted = torch.randn(Q, D, generator=generator, dtype=torch.float64)
+    system = torch.einsum("ja,jb,jde->adbe", d, d, curve).reshape(Q * D, Q * D) + torch.block_diag(*[ridge] * Q)
+    curve = curve.diagonal(dim1=1, dim2=2) if alone else curve
     exact = torch.linalg.solve(system, wanted.reshape(-1)).view(Q, D)
     found = shifted_components._conjugate_gradients(d, curve, ridge, wanted)
     torch.testing.assert_close(found, exact, rtol=1e-6, atol=1e-8)

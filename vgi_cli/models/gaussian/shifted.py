@@ -14,7 +14,10 @@ Of a pair of columns d holds the products of their indicators too, where the row
 
 EM ties those expanded components: weights, tables and Gaussians are learnt from sums over the combinations, and B after
 them, given the means and covariances just learnt (a conditional maximisation, Meng and Rubin 1993). A ridge of SHIFT
-pseudo-rows pulls each coefficient to 0, in units of the column's variance.
+pseudo-rows at most pulls the coefficients of each indicator to 0: in units of the variances of the numbers or, of sums
+of numbers that vary more than one number does, of the variance that clusters and levels leave of these at the start. In
+units of variances alone an effect that correlated numbers share, on the sum of a scale's items above all, would be
+pulled as many times as much as that sum varies more than they would by themselves.
 """
 
 from __future__ import annotations
@@ -67,6 +70,7 @@ class Shifted(Mixed):
     chosen        [n] bool: the discrete dimensions that shift
     share         [F] the shares of the levels in the rows of the start
     pairs         [M, 2] (int64) the pairs of discrete dimensions that interact; both shift
+    within        [D, D] in whose units the ridge is; [0, 0]: in units of each number's variance, as in older runs
     places        the discrete dimensions that shift, in order
     combinations  [J, places] every combination of their levels, the last one fastest
     """
@@ -74,6 +78,7 @@ class Shifted(Mixed):
     chosen: Tensor
     share: Tensor
     pairs: Tensor
+    within: Tensor
     combinations: Tensor
     _rows: Tensor  # [Q] of `shift`: those of the dimensions that shift
     _indicators: Tensor  # [J, Q] those of the combinations: 0 and 1, which every precision holds
@@ -86,6 +91,7 @@ class Shifted(Mixed):
         for name in ("combinations", "_rows", "_indicators"):
             self.register_buffer(name, torch.zeros(0), persistent=False)
         self.register_buffer("pairs", torch.zeros(0, 2, dtype=torch.int64))
+        self.register_buffer("within", torch.zeros(0, 0))
         self.shift = nn.Parameter(torch.zeros(sum(levels), numbers.means().shape[1]))
         self.crossing = nn.Parameter(torch.zeros(0, numbers.means().shape[1]))
         self._take(self.chosen, self.share)
@@ -108,8 +114,10 @@ class Shifted(Mixed):
         self._indicators = (torch.cat(one_hot, 1) if one_hot else self.combinations).to(self.share)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """Pairs that interact are saved where there are any."""
+        """Pairs that interact, and the units of the ridge, are saved where there are any."""
         super()._save_to_state_dict(destination, prefix, keep_vars)
+        if not len(self.within):
+            del destination[f"{prefix}within"]
         if not len(self.pairs):
             del destination[f"{prefix}pairs"], destination[f"{prefix}crossing"]
 
@@ -123,6 +131,13 @@ class Shifted(Mixed):
         self._take(self.chosen, self.share, pairs.long())
         if not len(pairs) and not len(state_dict.get(names[1], ())):
             state_dict = {**state_dict, names[0]: self.pairs, names[1]: self.crossing.data}
+        within = state_dict.get(f"{prefix}within", self.within.new_zeros(0, 0))
+        D = self.shift.shape[1]
+        if within.shape not in ((0, 0), (D, D)):
+            args[-1].append(f"{prefix}within: it is of shape {list(within.shape)}, not [{D}, {D}]")
+            return
+        state_dict = {**state_dict, f"{prefix}within": within}
+        self.within = self.within.new_zeros(within.shape)
         super()._load_from_state_dict(state_dict, prefix, *args)
         crossing = self.crossing.data
         self._take(self.chosen, self.share, self.pairs)
@@ -226,12 +241,17 @@ class Shifted(Mixed):
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         value = super().log_penalty(scale, penalty)
-        value = value - 0.5 * (self._ridge(scale, penalty) * self.shift.square()).sum()
-        return value - 0.5 * (self._ridge(scale, penalty) * self.crossing.square()).sum() if len(self.pairs) else value
+        if not self.places:
+            return value
+        B, ridge = self._coefficients(), self._ridge(scale, penalty)
+        return value - 0.5 * ((B @ ridge) * B).sum()
 
     def _ridge(self, scale: Scale, penalty: Penalty) -> Tensor:
-        """[D] precisions of the coefficients a priori."""
-        return penalty.shift / scale.variance[self.continuous]
+        """[D, D] the precision of the coefficients of each indicator a priori."""
+        if not len(self.within):
+            return torch.diag(penalty.shift / scale.variance[self.continuous])
+        precision: Tensor = torch.linalg.inv(self.within)
+        return penalty.shift * precision.to(scale.variance)
 
     def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
         if not self.places:
@@ -240,16 +260,14 @@ class Shifted(Mixed):
         super().maximise(statistics[:-1], scale, penalty)
         curve, right = self.numbers.shift_system(statistics[-1])
         d, ridge, B = self.dummies(), self._ridge(scale, penalty), self._coefficients()
-        wanted = d.mT @ right - ridge * B
-        if curve.ndim == 2:  # the columns are independent: a system each
-            system = torch.einsum("ja,jb,jd->dab", d, d, curve) + torch.diag_embed(ridge[:, None].expand(-1, len(B)))
-            change = torch.cholesky_solve(wanted.mT[..., None], torch.linalg.cholesky(system))[..., 0].mT
-        elif B.numel() > DENSE:
+        wanted = d.mT @ right - B @ ridge
+        if B.numel() > DENSE:
             change = _conjugate_gradients(d, curve, ridge, wanted)
         else:
             (Q, D), pairs = B.shape, (d[:, :, None] * d[:, None, :]).flatten(1)
+            curve = torch.diag_embed(curve) if curve.ndim == 2 else curve
             system = (pairs.mT @ curve.flatten(1)).view(Q, Q, D, D).permute(0, 2, 1, 3).reshape(Q * D, Q * D)
-            system = system + torch.diag(ridge.repeat(len(B)))
+            system = system + torch.block_diag(*[ridge] * Q)
             change = torch.cholesky_solve(wanted.reshape(-1, 1), torch.linalg.cholesky(system)).view_as(B)
         with torch.no_grad():
             main, crossing = (B + change).split([len(self._rows), len(self.crossing)])
@@ -323,6 +341,7 @@ class Shifted(Mixed):
             chosen.append(best)
         share = one_hot.mean(0)
         self._take(torch.tensor([i in chosen for i in range(len(levels))]), share)
+        self.within = (sd[:, None] * _at_least_alone(now) * sd).to(self.within)
         self.shift.zero_()
         if chosen:
             rows, B, _ = regression(chosen)
@@ -375,6 +394,14 @@ def _within(values: Tensor, label: Tensor) -> Tensor:
     one_hot = torch.nn.functional.one_hot(label).to(values)
     means = (one_hot.mT @ values) / one_hot.sum(0).clamp(min=1)[:, None]
     return values - means[label]
+
+
+def _at_least_alone(covariance: Tensor) -> Tensor:
+    """[D, D] a covariance of numbers of variances about 1, but for weighted sums of them (of squared weights 1) that
+    vary less than 1: these vary by 1."""
+    values, vectors = torch.linalg.eigh(covariance)
+    widened: Tensor = vectors * values.clamp(min=1.0) @ vectors.mT
+    return widened
 
 
 def _each_alone(covariance: Tensor) -> Tensor:
@@ -505,16 +532,21 @@ class _Interactions:
 
 
 def _conjugate_gradients(d: Tensor, curve: Tensor, ridge: Tensor, wanted: Tensor) -> Tensor:
-    """The solution x [Q, D] of sum_j d_j d_j' x curve_j + x diag(ridge) = wanted, without its matrix [Q D, Q D].
+    """The solution x [Q, D] of sum_j d_j d_j' x curve_j + x ridge = wanted, without its matrix [Q D, Q D].
 
-    d [J, Q], curve [J, D, D], ridge [D], wanted [Q, D]. Preconditioned by the blocks of each q. Every iterate raises
-    what the M-step raises, so that one that stops early (after MOST_ITERATIONS) is a step of EM too.
+    d [J, Q], curve [J, D, D] or, of diagonal ones, [J, D], ridge [D, D], wanted [Q, D]. Preconditioned by the blocks of
+    each q. Every iterate raises what the M-step raises, so that one that stops early (after MOST_ITERATIONS) is a step
+    of EM too.
     """
+    alone = curve.ndim == 2
 
     def applied(x: Tensor) -> Tensor:
-        return d.mT @ torch.bmm(curve, (d @ x)[:, :, None])[:, :, 0] + ridge * x
+        moved = d @ x
+        curved = curve * moved if alone else torch.bmm(curve, moved[:, :, None])[:, :, 0]
+        return d.mT @ curved + x @ ridge
 
-    blocks = (d.square().mT @ curve.flatten(1)).unflatten(1, curve.shape[1:]) + torch.diag(ridge)
+    own = (d.square().mT @ curve.flatten(1)).unflatten(1, curve.shape[1:])
+    blocks = (torch.diag_embed(own) if alone else own) + ridge
     factor = torch.linalg.cholesky(blocks)
 
     def eased(x: Tensor) -> Tensor:
