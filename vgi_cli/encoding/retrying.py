@@ -288,18 +288,27 @@ def _levels(plan: _Plan, group: _Group, values: Floats) -> Floats:
     """[n, levels] the levels or keys that the cell which a plan keeps first may have beside values [n, columns], from
     which numbers follow, those first with numbers most like these; or its values, where it has few, the nearest first.
     """
-    own = [one for one in group.told if one.cells.relation.how in ("levels", "groups")]
-    own = [one for one in own if plan.kept[:1] == (one.at[1],) and as_number(one.cells.columns[0]) is not None]
-    if not own:
+    listed = [one for one in group.told if as_number(one.cells.columns[0]) is not None]
+    own = [one for one in listed if one.cells.relation.how in ("levels", "groups")]
+    own = [one for one in own if plan.kept[:1] == (one.at[1],)]
+    pairs = [one for one in listed if one.cells.relation.how == "pairs" and {*plan.kept[:1]} & {*one.at[1:].tolist()}]
+    if not own and not pairs:
         few = _few(group.columns[plan.kept[0]]) if plan.kept else np.empty(0)
         away = np.abs(few - _kept(plan, values)[:, None])
         return np.asarray(few[away.argsort(1, kind="stable")])
-    first = own[0].cells.relation
-    known = ~np.isnan(first.coding)
-    tried = (np.array(first.keys) if first.keys else np.arange(len(known), dtype=np.float64))[known]
+    if own:
+        first = own[0].cells.relation
+        known = ~np.isnan(first.coding)
+        tried = (np.array(first.keys) if first.keys else np.arange(len(known), dtype=np.float64))[known]
+    else:
+        tried = pairs[0].cells.relation.seen(pairs[0].at.tolist().index(plan.kept[0]))
     away = np.zeros((len(values), len(tried)))
     for one in own:
         said = one.cells.relation.said(tried)
+        away += np.nan_to_num(np.abs(said - values[:, one.at[:1]]) / one.cells.columns[0].deviation)
+    for one in pairs:
+        beside = [tried if at == plan.kept[0] else values[:, at, None] for at in one.at[1:].tolist()]
+        said = one.cells.relation.said_by_pair(*np.broadcast_arrays(*beside))
         away += np.nan_to_num(np.abs(said - values[:, one.at[:1]]) / one.cells.columns[0].deviation)
     return np.asarray(tried[away.argsort(1, kind="stable")[:, :MOST_LEVELS]])
 
