@@ -194,8 +194,10 @@ def _tried(before: Floats, group: _Group, unknown: Sequence[int]) -> Floats:
         left = _by_digits(plan, group, found, left)
     for plan in _plans(group, unknown):
         left = _by_levels(plan, group, found, left)
+        left = _by_pairs(plan, group, found, left)
     for plan in _plans(group, unknown, pairs=True) if len(left) else ():
         left = _by_digits(plan, group, found, left)
+        left = _by_pairs(plan, group, found, left)
     for plan in _plans(group, unknown, determined=True) if len(left) else ():
         left = _by_digits(plan, group, found, left)
     for plan in _by_count(_plans(group, unknown), group) if len(left) else ():
@@ -258,6 +260,20 @@ def _by_levels(plan: _Plan, group: _Group, found: Floats, left: Ints, listed: Se
         able &= ~_unlisted(values, group, listed)
         found[left[able]] = values[able]
         left, levels = left[~able], levels[~able]
+    return left
+
+
+def _by_pairs(plan: _Plan, group: _Group, found: Floats, left: Ints) -> Ints:
+    """Let rows `left` of values [n, columns] of a group keep to all relations by another pair of levels, from which
+    numbers follow, in the first two cells that a plan keeps, in place; the rows in which none does."""
+    own = [one for one in group.told if one.cells.relation.how == "pairs" and plan.kept[:2] == (*one.at[1:],)]
+    for one in own:
+        away = np.abs(one.cells.relation.coding - found[left][:, one.at[:1]])
+        tried = np.array(one.cells.relation.pairs)[away.argsort(1, kind="stable")[:, :MOST_LEVELS]]
+        for number in range(tried.shape[1]):
+            values, able = _held(plan, group, found[left], tried[:, number], guessed=True)
+            found[left[able]] = values[able]
+            left, tried = left[~able], tried[~able]
     return left
 
 
@@ -365,16 +381,16 @@ def _held(plan: _Plan, group: _Group, values: Floats, kept: Floats, *, guessed: 
 
 
 def _computed(plan: _Plan, group: _Group, values: Floats, kept: Floats, *, guessed: bool) -> tuple[Floats, Bools]:
-    """Values [n, columns] of a group with `kept` [n] in place of the cell that a plan keeps first and the others
-    computed from it, and which of them their columns admit; `guessed`: by limits too that are guesses from what was
-    observed."""
+    """Values [n, columns] of a group with `kept` [n] in place of the cell that a plan keeps first, or those [n, k] of
+    the first k cells, and the others computed from them, and which of them their columns admit; `guessed`: by limits
+    too that are guesses from what was observed."""
     values, able = values.copy(), np.ones(len(values), bool)
-    if plan.kept:
-        values[:, plan.kept[0]] = kept
-        number = as_number(group.columns[plan.kept[0]])
+    for place, own in zip(plan.kept, np.atleast_2d(kept.T), strict=False):
+        values[:, place] = own
+        number = as_number(group.columns[place])
         if number is not None:
             least, most = number.ends if guessed else number.given_ends
-            able &= (kept >= least) & (kept <= most)
+            able &= (own >= least) & (own <= most)
     for one, place in plan.steps:
         own = one.of(values)
         value, admitted = (part[0] for part in solve(one.cells, place, own[None], guessed=guessed))
