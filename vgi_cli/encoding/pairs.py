@@ -121,13 +121,15 @@ def _may_follow(
         able = np.array([name not in pair for name in names])
         for own, places in looks:
             left = np.flatnonzero(able)
+            if not len(left):
+                break
             able[left] = _alike(_together(places[pair[0]], places[pair[1]]), own[:, left])
         yield from ((names[place], pair) for place in np.flatnonzero(able).tolist())
 
 
 def _alike(pairs: Ints, values: Floats) -> Bools:
     """[columns] whether the values [n, columns] of neighbours among the rows of a pair [n] (-1: none) are the same."""
-    order = np.argsort(pairs, kind="stable")
+    order = np.argsort(pairs.astype(np.int16), kind="stable")  # of so few bits they are sorted in one pass
     pairs = pairs[order]
     next_ = np.flatnonzero((pairs[1:] == pairs[:-1]) & (pairs[1:] >= 0))
     before, after = values[order[next_]], values[order[next_ + 1]]
