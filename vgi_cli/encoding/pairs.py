@@ -38,15 +38,15 @@ class _Found(NamedTuple):
     by     of the two others
     size   number of their combinations
     nats   by which rows speak for it
-    last   what decides between the ways in which three columns follow from each other: numbers first, then the later
-           column of the table
+    last   what decides between the ways in which three columns follow from each other: how many combinations there
+           might be of the two, then which of the columns is the last one of the table
     """
 
     name: str
     by: tuple[str, str]
     size: int
     nats: float
-    last: tuple[bool, int]
+    last: tuple[int, int]
 
 
 def pairs_among(
@@ -78,7 +78,7 @@ def pairs_among(
             nats = min([_surprise(a, b, own), *_of_groups(rows, states)])
             if nats >= enough:
                 size = len(np.unique(_together(a, b)[(a >= 0) & (b >= 0) & (own >= 0)]))
-                last = as_number(columns[name]) is None, -order.index(name)
+                last = (int(a.max()) + 1) * (int(b.max()) + 1), -order.index(name)
                 found.append(_Found(name, pair, size, nats, last))
     chosen = {one.name: _relation(one, codes) for one in _chosen(found)}
     return tuple(chosen[name] for name in order if name in chosen)
@@ -137,11 +137,15 @@ def _alike(pairs: Ints, values: Floats) -> Bools:
 
 
 def _said_otherwise(name: str, pair: tuple[str, str], relations: Sequence[Relation]) -> bool:
-    """Whether sums or products say what three columns have to do with each other, or both of a pair follow from the
-    column by themselves."""
-    three = {name, *pair}
-    alone = {one.names[0] for one in relations if one.coded and one.names[1:] == (name,)}
-    return set(pair) <= alone or any(not one.coded and three <= set(one.names) for one in relations)
+    """Whether a sum or a product says what a column is by two others, or by what follows from one of them; or both of
+    these follow from it, each by itself."""
+    coded = [one.names for one in relations if one.coded]
+    known = set(pair)
+    while more := {first for first, *others in coded if known.issuperset(others)} - known:
+        known |= more
+    exact = (one.names for one in relations if not one.coded and not one.slack)
+    computed = any(name in names and set(names) <= {name, *known} for names in exact)
+    return name in known or computed or all((other, name) in coded for other in pair)
 
 
 def _decided(pairs: Ints, values: Ints) -> bool:
@@ -181,7 +185,7 @@ def _surprise(a: Ints, b: Ints, values: Ints) -> float:
 def _chosen(found: Sequence[_Found]) -> Iterator[_Found]:
     """One for each column, and for each three columns; none by which columns would follow from each other in turn."""
     by: dict[str, tuple[str, str]] = {}
-    for one in sorted(found, key=lambda one: (one.size, one.last[0], -one.nats, one.last[1])):
+    for one in sorted(found, key=lambda one: (one.size, one.last, -one.nats)):
         three = {one.name, *one.by}
         told = any({name, *pair} == three for name, pair in by.items())
         if one.name not in by and not told and one.name not in _before(one.by, by):
