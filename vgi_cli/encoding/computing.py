@@ -235,10 +235,15 @@ def within_groups(
     column: ModelledColumn, values: Floats, groups: Sequence[Levels], pairs: Sequence[PairLevels] = ()
 ) -> tuple[Floats, Bools]:
     """Cells [m, n] of a column from which others follow, by itself (`groups`) or with another one (`pairs`), as these
-    leave them, and where they do."""
+    leave them, and where they do; as the groups leave them where not all do."""
     if isinstance(column, Levelled):
-        return _in_groups(values, column.level_counts[0], groups, pairs)
-    return _at_keys(values, groups, pairs)
+        found, able = _in_groups(values, column.level_counts[0], groups, pairs)
+    else:
+        found, able = _at_keys(values, groups, pairs)
+    if groups and pairs and not able.all():
+        others, as_well = within_groups(column, values, groups)
+        found, able = np.where(able, found, others), able | as_well
+    return found, able
 
 
 def _in_groups(
