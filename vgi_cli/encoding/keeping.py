@@ -529,21 +529,17 @@ def _determine(
                 made.append(Levels.of_dates(one, at, said.values(rows, one.places), where))
         return made
 
+    def pairs() -> list[PairLevels]:
+        """What is known of the column by pairs of which it is one."""
+        made = []
+        for one in (one for one in told if one.relation.how == "pairs" and j in one.places[1:]):
+            at, own = one.places.tolist().index(j), said.values(rows, one.places)
+            rest, where = 3 - at, known[np.ix_(rows, one.places)]
+            made.append(PairLevels(one.relation, at, own[..., 0], where[:, 0], own[..., rest], where[:, rest]))
+        return made
+
     if place and cells.relation.how in ("groups", "pairs"):
-        paired = [
-            PairLevels(
-                one.relation,
-                at,
-                said.values(rows, one.places)[..., 0],
-                known[rows, one.places[0]],
-                said.values(rows, one.places)[..., 3 - at],
-                known[rows, one.places[3 - at]],
-            )
-            for one in told
-            for at in (1, 2)
-            if one.relation.how == "pairs" and one.places[at] == j
-        ]
-        value, able = within_groups(cells.columns[place], values[..., place], levels(j, ("groups",)), paired)
+        value, able = within_groups(cells.columns[place], values[..., place], levels(j, ("groups",)), pairs())
     elif place and (cells.relation.loose or cells.relation.how == "completed"):
         own, others = [*levels(j, LATE), *windows()], []
         for one in apart if cells.relation.how == "part" else ():

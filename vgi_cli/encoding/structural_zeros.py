@@ -78,8 +78,12 @@ def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZero
     rows = _one_of_each(table, schema.ids)
     codes = {name: of[rows] for name, of in whole.items()}
     states = [found for name, column in columns.items() if (found := _states(column, codes[name])) is not None]
-    settled = {frozenset(pair) for one in schema.relations for pair in itertools.combinations(one.names, 2)}
-    settled -= {frozenset(one.names[1:]) for one in schema.relations if one.how == "pairs"}
+    settled = {
+        frozenset(pair)
+        for one in schema.relations
+        for pair in itertools.combinations(one.names, 2)
+        if one.how != "pairs" or one.names[0] in pair
+    }
     settled |= {frozenset((one.low, one.high)) for one in schema.orders}
     pairs: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
     independent = Rows(table, schema, rows, codes)
