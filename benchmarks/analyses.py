@@ -24,8 +24,8 @@ stones       the logarithm of a price on that of a weight and three columns of f
              decide upon the weight too; holes in both numbers and in two of the columns
 response     a trial of two arms: whether a patient responds, on arm, three grades of severity, and age; a third of the
              responses are missing
-arms         a trial of two arms: ten items that correlate by 0.7, and four rows in ten lack them all; what the arm does to
-             their sum, and to one of them
+arms         a trial of two arms: ten items that correlate by 0.7, and four rows in ten lack them all; what the arm does
+             to their sum, and to one of them
 exposure     a disease on an exposure, three grades that decide upon both, and a sex; all four have holes
 
 Holes are at random given a complete column (20 to 35 %), with a logistic chance. Defaults of `vgi fit`, and of mice

@@ -53,8 +53,9 @@ class Relation:
               has one number of it; bands: levels of the first of two columns (or months, quarters, weeks) are intervals
               of the second one; part: the first of two columns is a part of the moments of the second one, or
               follows from it; completed: the first of three columns is how many years or months are completed from the
-              date of the second one to that of the third one. Bands may be years or months that are completed up to one
-              day (see until)
+              date of the second one to that of the third one; pairs: codes of the second and the third one of three
+              columns say together what the first one is. Bands may be years or months that are completed up to one day
+              (see until)
     weights   one a column, the first one 1; of sums and products alone
     constant  data units
     rounded   whether the first column is what the others say at its resolution, and not exactly
@@ -70,8 +71,9 @@ class Relation:
               the other column
     codes     of what goes with levels, alone or in groups, the code by level; None where no row has both. Of bands the
               level of each, from the least on, of parts what goes with each from 0 on, where it is not the number of
-              the part itself; None: there nothing is said
+              the part itself; None: there nothing is said. Of pairs the code of each
     keys      of groups whose second column is one of numbers: those that codes go with, smallest first
+    pairs     codes of the second and the third column, or their numbers, that are in rows together, in their order
     cuts      the least value of each band but the first, smallest first
     part      which one of the moments, of parts alone
     count     what is counted of these since 1970-01-01, and ...
@@ -85,7 +87,7 @@ class Relation:
 
     _: KW_ONLY
     names: tuple[str, ...]
-    how: Literal["sum", "product", "levels", "groups", "bands", "part", "completed"] = "sum"
+    how: Literal["sum", "product", "levels", "groups", "bands", "part", "completed", "pairs"] = "sum"
     weights: tuple[float, ...] = ()
     constant: float = 0.0
     rounded: bool = False
@@ -96,6 +98,7 @@ class Relation:
     apart: tuple[float, ...] = ()
     codes: tuple[float | None, ...] = ()
     keys: tuple[float, ...] = ()
+    pairs: tuple[tuple[float, float], ...] = ()
     cuts: tuple[float, ...] = ()
     part: Part | None = None
     count: Count | None = None
@@ -129,6 +132,10 @@ class Relation:
         elif self.how == "completed":
             sound = len(self.names) == 3 and len(self.dates) == 2 and self.span is not None
             sound = sound and not self.weights and not self.rounded and not self.codes
+        elif self.how == "pairs":
+            sound = len(self.names) == 3 and not self.weights and not self.rounded and None not in self.codes
+            sound = sound and len(self.pairs) == len(self.codes) and len(set(self.codes)) > 1
+            sound = sound and list(self.pairs) == sorted(set(self.pairs))
         else:
             sound = len(self.names) == len(self.weights) >= 2 and self.weights[0] == 1 and not self.codes
             sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
@@ -140,6 +147,7 @@ class Relation:
             sound = sound and (not self.percent or (self.how == "product" and len(self.percent) == len(self.weights)))
             sound = sound and all(abs(weight) == 1 for weight in shares) and not any(self.percent[:1])
         sound = sound and (self.how == "groups" or not self.keys) and (self.how == "product" or not self.percent)
+        sound = sound and (self.how == "pairs" or not self.pairs)
         sound = sound and (self.how == "completed" or not self.dates) and (self.how == "bands" or self.until is None)
         sound = sound and (self.how == "completed" or (self.span is None) == (self.until is None))
         if not sound or (self.part is None) != (self.how != "part") or len(set(self.names)) != len(self.names):
@@ -147,21 +155,38 @@ class Relation:
 
     @property
     def coded(self) -> bool:
-        """Whether codes say what the first of two columns is."""
-        return self.how in ("levels", "groups", "bands", "part")
+        """Whether codes say what the first column is."""
+        return self.how in ("levels", "groups", "bands", "part", "pairs")
 
     @property
     def loose(self) -> bool:
-        """Whether the first column leaves the second one several values."""
-        return self.how in ("groups", "bands", "part")
+        """Whether the first column leaves the others several values."""
+        return self.how in ("groups", "bands", "part", "pairs")
 
     @property
     def coding(self) -> Floats:
         """[codes] the codes; NaN: none."""
         return np.array([np.nan if code is None else code for code in self.codes])
 
+    def said_in(self, values: Floats) -> Floats:
+        """[..] the code of the first column by the others of values [.., columns], where codes say it; NaN: they say
+        nothing."""
+        return self.said_by_pair(values[..., 1], values[..., 2]) if self.how == "pairs" else self.said(values[..., 1])
+
+    def seen(self, place: int) -> Floats:
+        """The different codes of the second (`place` 1) or the third column (2) of pairs, in their order."""
+        return np.unique([pair[place - 1] for pair in self.pairs])
+
+    def said_by_pair(self, second: Floats, third: Floats) -> Floats:
+        """[..] the code of the first column by the second one and the third one [..], of pairs; NaN: it has none."""
+        seen = self.seen(1), self.seen(2)
+        codes = np.full([len(own) + 1 for own in seen], np.nan)
+        at = (_places_in(own, part) for own, part in zip(seen, np.array(self.pairs).T, strict=True))
+        codes[tuple(at)] = self.coding
+        return np.asarray(codes[_places_in(seen[0], second), _places_in(seen[1], third)])
+
     def said(self, second: Floats) -> Floats:
-        """[..] the code of the first column by the second one [..], where codes say it; NaN: they say nothing."""
+        """[..] the code of the first column by the second one [..], of two columns; NaN: they say nothing."""
         if self.how == "part":
             assert self.part is not None and self.count is not None, "a part of moments"
             found = part_of(second + self.begin, self.count, self.part)
@@ -267,6 +292,8 @@ class Relation:
             return f"'{first}' = completed {self.span}s from '{others[0]}' to {day}"
         if self.how in ("groups", "bands"):
             return f"'{first}' follows from '{others[0]}'"
+        if self.how == "pairs":
+            return f"'{first}' follows from '{others[0]}' and '{others[1]}'"
         if self.part is not None:
             used = [code for code in self.codes if code is not None]
             how = "is" if len(set(used)) == len(used) else "follows from"
@@ -326,6 +353,12 @@ class Relation:
             (above if weight < 0 else below).append(factor)
         constant = [plain(self.constant)] if self.constant != 1 or not above else []
         return " × ".join([*constant, *above]) + "".join(f" / {one}" for one in below)
+
+
+def _places_in(own: Floats, codes: Floats) -> Ints:
+    """[..] the places of codes [..] among some [n] in their order; n of another one."""
+    places = np.minimum(np.searchsorted(own, codes), len(own) - 1)
+    return np.where(own[places] == codes, places, len(own))
 
 
 def factors_of(values: Floats, percent: tuple[float, ...]) -> Floats:

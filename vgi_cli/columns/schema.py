@@ -183,6 +183,11 @@ class Schema:
         """Its skips, then its thresholds: what says where columns are asked for."""
         return (*self.skips, *self.thresholds)
 
+    @property
+    def pairs(self) -> tuple[Relation, ...]:
+        """Its relations by which a column follows from two others together."""
+        return tuple(one for one in self.relations if one.how == "pairs")
+
     def deciding(self, others: Collection[str]) -> list[Skip | Threshold]:
         """Of these the ones that say where all of some columns are asked for."""
         return [one for one in self.rules if set(others) <= set(one.others)]
@@ -317,6 +322,9 @@ def _fits(relation: Relation, schema: Schema) -> bool:
     if relation.how in ("levels", "groups"):
         levels = 0 if relation.keys else len(relation.codes)
         return counts[1] == levels and _codes_fit(relation.codes, counts[0])
+    if relation.how == "pairs":
+        others = zip(zip(*relation.pairs, strict=True), counts[1:], strict=True)
+        return _codes_fit(relation.codes, counts[0]) and all(_codes_fit(own, count) for own, count in others)
     if relation.how == "bands":
         kind, moment = (columns[name].kind for name in relation.names)
         if relation.until is not None and {"D": "date", "s": "datetime"}[str(relation.count)] != moment:

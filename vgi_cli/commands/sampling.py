@@ -133,7 +133,7 @@ class Sampling:
             checked_sampler(fitted, request)
         elif not fitted.empty:
             self._imputer, self._dtype = make_imputer(fitted, request, self._device, work)
-            kept = fitted.schema.rules or fitted.schema.structural_zeros
+            kept = fitted.schema.rules or fitted.schema.structural_zeros or fitted.schema.pairs
             if kept and not registry.SAMPLERS[self.sampler].traits.stored:
                 self._imputer = Selected(self._imputer, self._mask_probability)
 
@@ -245,7 +245,8 @@ class Sampling:
         return unpool(decode(x.cpu(), self._fitted.schema), self._fitted.schema, self._seed, rows.keys)
 
     def _mask_probability(self, x: Tensor, missing: Tensor) -> Tensor:
-        """As of `Selected`, by the skips and thresholds of the columns, and 0 where cells go together that never do.
+        """As of `Selected`, by the skips and thresholds of the columns, and 0 where cells go together that never do, or
+        say another observed one than there is.
         What blank answers say is a matter of the table that was fitted: elsewhere a question may have been left out."""
         numbers, holes, schema = x.double().cpu().numpy(), missing.cpu().numpy(), self._fitted.schema
         chance = mask_probability(numbers, holes, schema, blanks=self._own_table) * possible(numbers, holes, schema)

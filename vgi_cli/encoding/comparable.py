@@ -64,7 +64,7 @@ def comparable(
 
 
 def chance_of_order(
-    a: Floats, b: Floats, groups: Sequence[tuple[Ints, Ints]] = (), places: tuple[Ints, Ints] | None = None
+    a: Floats, b: Floats, groups: Sequence[tuple[Ints, ...]] = (), places: tuple[Ints, Ints] | None = None
 ) -> float:
     """How improbable it is, in nats, that cells a [N] are at most b [N] in all rows by chance, where their normal
     scores have a normal law of two variables with the correlation that is seen. Rows of a group count once where it has

@@ -10,6 +10,7 @@ import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats, Ints, at_digits
 from vgi_cli.columns.relations import Relation
 from vgi_cli.encoding.dates import Wanted, moved
@@ -84,7 +85,7 @@ def solve(
     random numbers from 0 to 1 [m, n] by which it is moved where all columns are rounded."""
     relation, column, first = cells.relation, cells.columns[place], values[..., 0]
     if relation.coded and place == 0:
-        code = relation.said(values[..., 1])
+        code = relation.said_in(values)
         return code, ~np.isnan(code)
     if relation.loose:
         return within_levels(column, values[..., 1], [Levels(cells, first, np.array(True))], guessed=guessed)
@@ -217,10 +218,8 @@ def within_levels(
 ) -> tuple[Floats, Bools]:
     """Cells [m, n] of the second column of groups, or of bands and parts, as all of some levels leave them, and where
     they do."""
-    if levels[0].cells.relation.keys:
-        return _at_keys(values, levels)
     if levels[0].cells.relation.how == "groups":
-        return _in_groups(values, levels)
+        return within_groups(column, values, levels)
     if isinstance(column, Moment) and any(one.cells.relation.how == "part" for one in levels):
         found, able = _with_parts(column, values, levels, guessed=guessed)
         bands = [one for one in levels if one.cells.relation.how != "part"]
@@ -232,11 +231,28 @@ def within_levels(
     return _in_bands(column, values, levels, guessed=guessed)
 
 
-def _in_groups(levels: Floats, groups: Sequence[Levels]) -> tuple[Floats, Bools]:
-    """Levels [m, n] that belong to those of some groups, or have some numbers, and where there are such. One that does
-    stays; of those that do another one takes the place of each that does not. Where none has the numbers, one may of
-    which it is not known."""
-    may = np.ones((*levels.shape, len(groups[0].cells.relation.codes)), bool)
+def within_groups(
+    column: ModelledColumn, values: Floats, groups: Sequence[Levels], pairs: Sequence[PairLevels] = ()
+) -> tuple[Floats, Bools]:
+    """Cells [m, n] of a column from which others follow, by itself (`groups`) or with another one (`pairs`), as these
+    leave them, and where they do; as the groups leave them where not all do."""
+    if isinstance(column, Levelled):
+        found, able = _in_groups(values, column.level_counts[0], groups, pairs)
+    else:
+        found, able = _at_keys(values, groups, pairs)
+    if groups and pairs and not able.all():
+        others, as_well = within_groups(column, values, groups)
+        found, able = np.where(able, found, others), able | as_well
+    return found, able
+
+
+def _in_groups(
+    levels: Floats, count: int, groups: Sequence[Levels], pairs: Sequence[PairLevels]
+) -> tuple[Floats, Bools]:
+    """Levels [m, n], of so many, that belong to those of some groups and pairs, or have some numbers, and where there
+    are such. One that does stays; of those that do another one takes the place of each that does not. Where none has
+    the numbers, one may of which it is not known."""
+    may = np.ones((*levels.shape, count), bool)
     might = may.copy()
     for group in groups:
         coding, elsewhere = group.cells.relation.coding, ~group.rows[..., None]
@@ -244,21 +260,26 @@ def _in_groups(levels: Floats, groups: Sequence[Levels]) -> tuple[Floats, Bools]
         numbers = as_number(group.cells.columns[0]) is not None
         may &= own | elsewhere
         might &= own | elsewhere | (numbers & np.isnan(coding))
+    for pair in pairs:
+        own, open_ = pair.holds(np.arange(float(count)))
+        may &= own
+        might &= own | open_
     may |= might & ~may.any(-1, keepdims=True)
-    drawn, count = levels.astype(int), may.sum(-1)
-    wanted = drawn % np.maximum(count, 1)  # the same level goes to the same one, different ones to different ones
+    drawn, able = levels.astype(int), may.sum(-1)
+    wanted = drawn % np.maximum(able, 1)  # the same level goes to the same one, different ones to different ones
     other = (np.cumsum(may, -1) > wanted[..., None]).argmax(-1)
     stays = np.take_along_axis(may, drawn[..., None], -1)[..., 0]
-    return np.where(stays, drawn, other).astype(np.float64), count > 0
+    return np.where(stays, drawn, other).astype(np.float64), np.asarray(able > 0)
 
 
-def _at_keys(values: Floats, groups: Sequence[Levels]) -> tuple[Floats, Bools]:
-    """Numbers [m, n] moved to the nearest keys that have what is known of other columns, and where there are such, or
-    it is not known of the number itself what it has."""
-    keys = np.unique(np.concatenate([group.cells.relation.keys for group in groups]))
+def _at_keys(values: Floats, groups: Sequence[Levels], pairs: Sequence[PairLevels]) -> tuple[Floats, Bools]:
+    """Numbers [m, n] moved to the nearest keys, or numbers of pairs, that have what is known of other columns, and
+    where there are such, or it is not known of the number itself what it has."""
+    numbers = [np.array(group.cells.relation.keys) for group in groups]
+    keys = np.unique(np.concatenate([*numbers, *(pair.relation.seen(pair.place) for pair in pairs)]))
     said = [group.cells.relation.said(keys) for group in groups]
     found, able = values.copy(), np.ones(values.shape, bool)
-    known = np.logical_or.reduce([group.rows for group in groups])
+    known = np.logical_or.reduce([*(group.rows for group in groups), *(pair.rows for pair in pairs)])
     rows = np.flatnonzero(np.broadcast_to(known, values.shape[1:]))
     for draw in range(len(values)):
         for some in np.array_split(rows, len(rows) * len(keys) // MOST_AT_ONCE + 1):
@@ -271,6 +292,11 @@ def _at_keys(values: Floats, groups: Sequence[Levels]) -> tuple[Floats, Bools]:
                 may &= holds
                 might &= holds | np.isnan(own)
                 stays &= np.isnan(group.cells.relation.said(values[draw, some])) | elsewhere
+            for pair in (one.at(draw, some) for one in pairs):
+                holds, open_ = pair.holds(keys)
+                may &= holds
+                might &= holds | open_
+                stays &= pair.unsaid(values[draw, some])
             may = np.where(may.any(1, keepdims=True), may, might)
             away = np.where(may, np.abs(keys - values[draw, some][:, None]), np.inf)
             there = np.isfinite(away.min(1))
@@ -322,6 +348,54 @@ class Levels(NamedTuple):
         if self.window is not None:
             return (values >= self.window[0]) & (values < self.window[1])
         return np.asarray((self.cells.relation.said(values) == self.level) | ~self.rows)
+
+
+class PairLevels(NamedTuple):
+    """What is known of the cells at a place (1 or 2) of a relation of pairs, in rows [n].
+
+    first  [.., n] codes of the first column, and in which `rows` [n] they are known
+    other  [.., n] codes at the other place, and in which rows these are `known` [n]
+    """
+
+    relation: Relation
+    place: int
+    first: Floats
+    rows: Bools
+    other: Floats
+    known: Bools
+
+    def at(self, draw: int, rows: Ints) -> PairLevels:
+        """The same of some rows of one draw."""
+        first, other = self.first[draw, rows], self.other[draw, rows]
+        return self._replace(first=first, rows=self.rows[rows], other=other, known=self.known[rows])
+
+    def holds(self, codes: Floats) -> tuple[Bools, Bools]:
+        """[.., n, codes] with which codes at the place the first column is what is known, and with which it is not
+        known what it is; of other rows with all, and none."""
+        said = self._said(codes[:, None], self.relation.seen(3 - self.place))
+        beside, alone = self._said(codes, self.other[..., None]), ~self.known[:, None]
+        may, might = self._agrees(beside), np.isnan(beside)
+        if alone.any():
+            first = np.unique(self.relation.coding)
+            some = np.stack([(said == code).any(1) for code in first])
+            near = np.abs(first - self.first[..., None]).argmin(-1)
+            able = self._agrees(first[near][..., None]) & some[near]
+            may, might = np.where(alone, able, may), np.where(alone, np.isnan(said).any(1), might)
+        elsewhere = ~self.rows[:, None]
+        return may | elsewhere, might & ~elsewhere
+
+    def unsaid(self, values: Floats) -> Bools:
+        """[.., n] whether it is not known what the first column is with values [.., n] at the place."""
+        return np.asarray(np.isnan(self._said(values, self.other)) | ~self.rows | ~self.known)
+
+    def _said(self, own: Floats, other: Floats) -> Floats:
+        """[..] the codes of the first column by those at the place and at the other one [..]."""
+        return self.relation.said_by_pair(*((own, other) if self.place == 1 else (other, own)))
+
+    def _agrees(self, said: Floats) -> Bools:
+        """[.., n, k] whether codes [.., n, k] are those of the first column."""
+        first = self.first[..., None]
+        return np.asarray(np.abs(said - first) <= FLOAT * np.abs(first))
 
 
 def _in_bands(

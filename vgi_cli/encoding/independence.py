@@ -33,14 +33,13 @@ class Rows:
         self._places: dict[str, Ints] | None = None
         self._within: dict[str, list[str]] = {}
 
-    def by_groups(self, one: tuple[str, Ints], other: tuple[str, Ints]) -> list[tuple[Ints, Ints]]:
-        """Of two columns, with the states of their rows [R] (-1: none), those of groups of rows [G] that have one state
-        in each of them; for each column that names such groups."""
+    def by_groups(self, *columns: tuple[str, Ints]) -> list[tuple[Ints, ...]]:
+        """Of some columns, with the states of their rows [R] (-1: none), those of groups of rows [G] that have one
+        state in each of them; for each column that names such groups."""
         found = []
-        for group in set(self._groups_of(*one)) & set(self._groups_of(*other)):
-            first, second = (self._by_group(group, state) for _, state in (one, other))
-            both = (first >= 0) & (second >= 0)
-            found.append((first[both], second[both]))
+        for group in set.intersection(*(set(self._groups_of(*one)) for one in columns)):
+            states = np.stack([self._by_group(group, state) for _, state in columns])
+            found.append(tuple(states[:, (states >= 0).all(0)]))
         return found
 
     def _groups_of(self, name: str, state: Ints) -> list[str]:

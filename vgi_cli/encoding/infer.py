@@ -39,6 +39,7 @@ from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
 from vgi_cli.encoding.keys import answering_keys, gaps_by_keys, keys_among
 from vgi_cli.encoding.nested import nested_among
 from vgi_cli.encoding.orders import orders_among
+from vgi_cli.encoding.pairs import pairs_among
 from vgi_cli.encoding.quantities import as_quantity, quantities_among, quantity_words
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
@@ -258,6 +259,7 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
         relations = nested_among(table, schema, relations)
         by_keys, lookups = keys_among(table, schema, relations)
         relations = (*relations, *by_keys)
+        relations = (*relations, *pairs_among(table, schema, relations, lookups))
     kept = skips_among(table, schema, skips) if looked else ()
     thresholds = thresholds_among(table, schema, kept) if looked else ()
     schema = replace(schema, relations=relations, orders=orders, skips=kept, thresholds=thresholds, lookups=lookups)

@@ -24,12 +24,14 @@ from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.computing import (
     WITHIN,
     Levels,
+    PairLevels,
     RelationCells,
     as_far_as_agrees,
     clipped,
     solve,
     width_of,
     with_other_parts,
+    within_groups,
 )
 from vgi_cli.encoding.dates import Parted, Wanted, room_of
 from vgi_cli.encoding.orders import keep_orders, out_of_order
@@ -116,9 +118,9 @@ def keep_relations(
 
 
 def keep_but_for_blanks(rows: DrawnRows, blank: Bools, schema: Schema, told: Floats | None) -> Apart:
-    """As `keep_relations`, of rows of which some holes stay `blank` [N, columns]: sums and products of such a hole say
-    nothing of the other cells of its row, which are as they were drawn, or follow from others."""
-    numeric = [one for one in schema.relations if not one.coded]
+    """As `keep_relations`, of rows of which some holes stay `blank` [N, columns]: sums, products and pairs of such a
+    hole say nothing of the other cells of its row, which are as they were drawn, or follow from others."""
+    numeric = [one for one in schema.relations if not one.coded or one.how == "pairs"]
     places = [[schema.modelled.index(name) for name in one.names] for one in numeric]
     left_out = np.stack([blank[:, own].any(1) for own in places], 1) if places else np.zeros((len(blank), 0), bool)
     if not left_out.any():
@@ -390,7 +392,7 @@ def _kept(
                     able = _determine(said, some, one, place, told, guessed=limited)
                     beyond[:, some] |= ~able & limited
                     known[some, one.places[place]] = able.all(0) & (not (place and one in banded))
-            one.tried[rows] = True
+            one.tried[rows] = ~known[rows, one.places[place]] | known[np.ix_(rows, one.places)].all(1)
             given[rows[sure], one.places[place]] = True
             changed = {int(one.places[place])}
         else:
@@ -407,10 +409,11 @@ def _kept(
                 one.single = None
 
 
-def _fineness(cells: RelationCells) -> tuple[float, int]:
-    """By which relations are sorted: by what they leave open of the first column, and months come before years."""
+def _fineness(cells: RelationCells) -> tuple[bool, float, int]:
+    """By which relations are sorted: pairs come first, since what they say may say one of the two again; then by what
+    they leave open of the first column, and months come before years."""
     span = cells.relation.span
-    return cells.half / cells.columns[0].deviation, 0 if span is None else PLACES[span]
+    return cells.relation.how != "pairs", cells.half / cells.columns[0].deviation, 0 if span is None else PLACES[span]
 
 
 def _beyond_limits(filled: DrawnRows, before: Floats, schema: Schema, beyond: Bools, apart: Apart) -> None:
@@ -470,9 +473,12 @@ def _values(draws: Floats, observed: Floats, missing: Bools, rows: Ints, places:
 
 
 def _single(cells: RelationCells, known: Bools) -> list[Ints]:
-    """By place the rows in which the cell there is the only unknown one of a relation, and it was not asked for it."""
+    """By place the rows in which the cell there is the only unknown one of a relation, and it was not asked for it. Of
+    pairs the second cell comes first where the third one is unknown too."""
     if cells.single is None:
         unknown = ~known[:, cells.places]
+        if cells.relation.how == "pairs":
+            unknown[:, 2] &= unknown[:, 0] | ~unknown[:, 1]
         one = (unknown.sum(1) == 1) & ~cells.tried
         cells.single = [np.flatnonzero(one & unknown[:, place]) for place in range(len(cells.places))]
     return cells.single
@@ -523,10 +529,19 @@ def _determine(
                 made.append(Levels.of_dates(one, at, said.values(rows, one.places), where))
         return made
 
-    if place and (cells.relation.loose or cells.relation.how == "completed"):
-        dated = cells.relation.how in (*LATE, "completed")
-        own = [*levels(j, LATE), *windows()] if dated else levels(j, ("groups",))
-        others = []
+    def pairs() -> list[PairLevels]:
+        """What is known of the column by pairs of which it is one."""
+        made = []
+        for one in (one for one in told if one.relation.how == "pairs" and j in one.places[1:]):
+            at, own = one.places.tolist().index(j), said.values(rows, one.places)
+            rest, where = 3 - at, known[np.ix_(rows, one.places)]
+            made.append(PairLevels(one.relation, at, own[..., 0], where[:, 0], own[..., rest], where[:, rest]))
+        return made
+
+    if place and cells.relation.how in ("groups", "pairs"):
+        value, able = within_groups(cells.columns[place], values[..., place], levels(j, ("groups",)), pairs())
+    elif place and (cells.relation.loose or cells.relation.how == "completed"):
+        own, others = [*levels(j, LATE), *windows()], []
         for one in apart if cells.relation.how == "part" else ():
             if j in one.places:
                 at = one.places.tolist().index(j)
@@ -720,6 +735,8 @@ def _order(cells: RelationCells, *, by_range: bool = False) -> list[int]:
     with the finest digits, or `by_range` those whose greatest value is most times the least: another one would be far
     from all of its own."""
     places, columns = range(len(cells.places)), cells.columns
+    if cells.relation.how == "pairs":
+        return [0]
     if cells.relation.coded:
         return list(places)
     if cells.relation.how == "completed":

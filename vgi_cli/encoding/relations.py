@@ -204,7 +204,7 @@ def departing(relation: Relation, values: Floats, half: float) -> Bools:
     if relation.how == "completed":
         return np.asarray(first != relation.completed(values))
     if relation.coded:
-        said = relation.said(values[..., 1])
+        said = relation.said_in(values)
         apart = np.abs(first - said) > FLOAT * np.abs(said)  # no level of the fit: nothing is said
         if relation.until is not None and apart.any():
             low, high = relation.might_say(values[..., 1])

@@ -194,8 +194,10 @@ def _tried(before: Floats, group: _Group, unknown: Sequence[int]) -> Floats:
         left = _by_digits(plan, group, found, left)
     for plan in _plans(group, unknown):
         left = _by_levels(plan, group, found, left)
+        left = _by_pairs(plan, group, found, left)
     for plan in _plans(group, unknown, pairs=True) if len(left) else ():
         left = _by_digits(plan, group, found, left)
+        left = _by_pairs(plan, group, found, left)
     for plan in _plans(group, unknown, determined=True) if len(left) else ():
         left = _by_digits(plan, group, found, left)
     for plan in _by_count(_plans(group, unknown), group) if len(left) else ():
@@ -261,6 +263,20 @@ def _by_levels(plan: _Plan, group: _Group, found: Floats, left: Ints, listed: Se
     return left
 
 
+def _by_pairs(plan: _Plan, group: _Group, found: Floats, left: Ints) -> Ints:
+    """Let rows `left` of values [n, columns] of a group keep to all relations by another pair of levels, from which
+    numbers follow, in the first two cells that a plan keeps, in place; the rows in which none does."""
+    own = [one for one in group.told if one.cells.relation.how == "pairs" and plan.kept[:2] == (*one.at[1:],)]
+    for one in own:
+        away = np.abs(one.cells.relation.coding - found[left][:, one.at[:1]])
+        tried = np.array(one.cells.relation.pairs)[away.argsort(1, kind="stable")[:, :MOST_LEVELS]]
+        for number in range(tried.shape[1]):
+            values, able = _held(plan, group, found[left], tried[:, number], guessed=True)
+            found[left[able]] = values[able]
+            left, tried = left[~able], tried[~able]
+    return left
+
+
 def _by_count(plans: Iterator[_Plan], group: _Group) -> list[_Plan]:
     """The plans whose kept cell is of a column with not too many values, those first in which these are the fewest."""
     counts = [(len(_seen(group.columns[plan.kept[0]])), plan) for plan in plans if plan.kept]
@@ -288,18 +304,27 @@ def _levels(plan: _Plan, group: _Group, values: Floats) -> Floats:
     """[n, levels] the levels or keys that the cell which a plan keeps first may have beside values [n, columns], from
     which numbers follow, those first with numbers most like these; or its values, where it has few, the nearest first.
     """
-    own = [one for one in group.told if one.cells.relation.how in ("levels", "groups")]
-    own = [one for one in own if plan.kept[:1] == (one.at[1],) and as_number(one.cells.columns[0]) is not None]
-    if not own:
+    listed = [one for one in group.told if as_number(one.cells.columns[0]) is not None]
+    own = [one for one in listed if one.cells.relation.how in ("levels", "groups")]
+    own = [one for one in own if plan.kept[:1] == (one.at[1],)]
+    pairs = [one for one in listed if one.cells.relation.how == "pairs" and {*plan.kept[:1]} & {*one.at[1:].tolist()}]
+    if not own and not pairs:
         few = _few(group.columns[plan.kept[0]]) if plan.kept else np.empty(0)
         away = np.abs(few - _kept(plan, values)[:, None])
         return np.asarray(few[away.argsort(1, kind="stable")])
-    first = own[0].cells.relation
-    known = ~np.isnan(first.coding)
-    tried = (np.array(first.keys) if first.keys else np.arange(len(known), dtype=np.float64))[known]
+    if own:
+        first = own[0].cells.relation
+        known = ~np.isnan(first.coding)
+        tried = (np.array(first.keys) if first.keys else np.arange(len(known), dtype=np.float64))[known]
+    else:
+        tried = pairs[0].cells.relation.seen(pairs[0].at.tolist().index(plan.kept[0]))
     away = np.zeros((len(values), len(tried)))
     for one in own:
         said = one.cells.relation.said(tried)
+        away += np.nan_to_num(np.abs(said - values[:, one.at[:1]]) / one.cells.columns[0].deviation)
+    for one in pairs:
+        beside = [tried if at == plan.kept[0] else values[:, at, None] for at in one.at[1:].tolist()]
+        said = one.cells.relation.said_by_pair(*np.broadcast_arrays(*beside))
         away += np.nan_to_num(np.abs(said - values[:, one.at[:1]]) / one.cells.columns[0].deviation)
     return np.asarray(tried[away.argsort(1, kind="stable")[:, :MOST_LEVELS]])
 
@@ -356,16 +381,16 @@ def _held(plan: _Plan, group: _Group, values: Floats, kept: Floats, *, guessed: 
 
 
 def _computed(plan: _Plan, group: _Group, values: Floats, kept: Floats, *, guessed: bool) -> tuple[Floats, Bools]:
-    """Values [n, columns] of a group with `kept` [n] in place of the cell that a plan keeps first and the others
-    computed from it, and which of them their columns admit; `guessed`: by limits too that are guesses from what was
-    observed."""
+    """Values [n, columns] of a group with `kept` [n] in place of the cell that a plan keeps first, or those [n, k] of
+    the first k cells, and the others computed from them, and which of them their columns admit; `guessed`: by limits
+    too that are guesses from what was observed."""
     values, able = values.copy(), np.ones(len(values), bool)
-    if plan.kept:
-        values[:, plan.kept[0]] = kept
-        number = as_number(group.columns[plan.kept[0]])
+    for place, own in zip(plan.kept, np.atleast_2d(kept.T), strict=False):
+        values[:, place] = own
+        number = as_number(group.columns[place])
         if number is not None:
             least, most = number.ends if guessed else number.given_ends
-            able &= (kept >= least) & (kept <= most)
+            able &= (own >= least) & (own <= most)
     for one, place in plan.steps:
         own = one.of(values)
         value, admitted = (part[0] for part in solve(one.cells, place, own[None], guessed=guessed))

@@ -72,13 +72,18 @@ BLOCK = 1 << 14
 def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZeros, ...]:
     """What pairs of columns never hold together: levels, zeros that pile up and what is no such zero with each other;
     levels with one of few values, or with numbers beyond a limit. Columns of one relation, and those in order, are left
-    to that."""
+    to that, but for two from which another one follows."""
     columns = {column.name: column for column in schema.encoded if not column.pooled}
     whole = {name: codes_of(table, column) for name, column in columns.items()}
     rows = _one_of_each(table, schema.ids)
     codes = {name: of[rows] for name, of in whole.items()}
     states = [found for name, column in columns.items() if (found := _states(column, codes[name])) is not None]
-    settled = {frozenset(pair) for one in schema.relations for pair in itertools.combinations(one.names, 2)}
+    settled = {
+        frozenset(pair)
+        for one in schema.relations
+        for pair in itertools.combinations(one.names, 2)
+        if one.how != "pairs" or one.names[0] in pair
+    }
     settled |= {frozenset((one.low, one.high)) for one in schema.orders}
     pairs: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
     independent = Rows(table, schema, rows, codes)
@@ -175,13 +180,14 @@ def _never(states: Sequence[_States], rows: Rows, settled: Collection[frozenset[
         first, second = sorted((number_of[one], number_of[other]))
         able[np.ix_(owner == first, owner == second)] = False
     enough = _enough(expected[able], together[able])
-    groups: dict[tuple[int, int], list[tuple[Ints, Ints]]] = {}
+    groups: dict[tuple[int, int], list[tuple[Ints, ...]]] = {}
     found = []
     for a, b in np.argwhere(able & (together == 0) & (expected >= enough)).tolist():
         one, other = states[owner[a]], states[owner[b]]
         if (owner[a], owner[b]) not in groups:
             groups[owner[a], owner[b]] = rows.by_groups((one.name, one.state), (other.name, other.state))
-        least = min((_expected(*pair, number[a], number[b]) for pair in groups[owner[a], owner[b]]), default=math.inf)
+        of_groups = groups[owner[a], owner[b]]
+        least = min((_expected(first, second, number[a], number[b]) for first, second in of_groups), default=math.inf)
         if least >= enough:
             found.append((a, b))
     none = np.array(found, np.int64).reshape(-1, 2)
@@ -354,16 +360,22 @@ def meetings(table: Table, schema: Schema) -> list[int]:
 
 
 def possible(x: Floats, missing: Bools, schema: Schema) -> Bools:
-    """[n, R] whether completed encoded rows x [n, R, D] have no structural zero but among observed cells; missing
-    [R, D]."""
+    """[n, R] whether completed encoded rows x [n, R, D] have no structural zero but among observed cells, and filled
+    pairs of levels say the observed cell of the column that follows from them, if some do; missing [R, D]."""
     at = dict(zip(schema.modelled, schema.layout.slices, strict=True))
     names = {name for one in schema.structural_zeros for name in one.names}
+    names |= {name for one in schema.pairs for name in one.names}
     codes = {column.name: column.decode(x[..., at[column.name]]) for column in schema.encoded if column.name in names}
     out = np.ones(x.shape[:2], bool)
     for one in schema.structural_zeros:
         first, second = one.names
         open_ = missing[:, at[first].start] | missing[:, at[second].start]
         out &= ~(one.excludes(codes[first], codes[second]) & open_)
+    for relation in schema.pairs:
+        first, *others = relation.names
+        holes = missing[:, at[others[0]].start] | missing[:, at[others[1]].start]
+        open_ = ~missing[:, at[first].start] & holes & np.isin(codes[first], relation.coding)
+        out &= ~((codes[first] != relation.said_by_pair(*(codes[name] for name in others))) & open_)
     return out
 
 

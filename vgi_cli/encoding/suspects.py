@@ -388,7 +388,7 @@ def explained_by_relations(schema: Schema) -> set[str]:
 
 
 def _told(schema: Schema) -> set[str]:
-    return {one.names[0] for one in schema.relations if one.how in ("levels", "groups")}
+    return {one.names[0] for one in schema.relations if one.how in ("levels", "groups", "pairs")}
 
 
 def _parts(schema: Schema) -> set[str]:
