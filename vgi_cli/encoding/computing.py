@@ -38,7 +38,8 @@ class RelationCells:
     half     what the first one may be off
     digit    half of its last digit
     tried    [N] rows in which it was asked what its only unknown cell is
-    uniform  gives random numbers from 0 to 1 [m, N], where several columns are rounded; None: there are none
+    uniform  gives random numbers from 0 to 1 [m, N], where several columns are rounded, or several levels belong to
+             one; None: there are none
     single   by place the rows in which the cell there is the only unknown one, and it was not asked; None: not known
     spreads  of its terms, by place; none where they are not known
     unpaired  which cells of its two columns go with none of the other one; None: all have a partner
@@ -87,7 +88,8 @@ def solve(
         code = relation.said(values[..., 1])
         return code, ~np.isnan(code)
     if relation.loose:
-        return within_levels(column, values[..., 1], [Levels(cells, first, np.array(True))], guessed=guessed)
+        groups = [Levels(cells, first, np.array(True))]
+        return within_levels(column, values[..., 1], groups, guessed=guessed, chance=chance)
     if relation.how == "levels":
         away = np.abs(first[..., None] - relation.coding)
         level = np.nanargmin(away, -1)
@@ -213,14 +215,14 @@ def with_other_parts(
 
 
 def within_levels(
-    column: ModelledColumn, values: Floats, levels: Sequence[Levels], *, guessed: bool
+    column: ModelledColumn, values: Floats, levels: Sequence[Levels], *, guessed: bool, chance: Floats | None = None
 ) -> tuple[Floats, Bools]:
     """Cells [m, n] of the second column of groups, or of bands and parts, as all of some levels leave them, and where
-    they do."""
+    they do; `chance`: random numbers from 0 to 1 [m, n] by which levels of groups are drawn."""
     if levels[0].cells.relation.keys:
         return _at_keys(values, levels)
     if levels[0].cells.relation.how == "groups":
-        return _in_groups(values, levels)
+        return _in_groups(values, levels, chance)
     if isinstance(column, Moment) and any(one.cells.relation.how == "part" for one in levels):
         found, able = _with_parts(column, values, levels, guessed=guessed)
         bands = [one for one in levels if one.cells.relation.how != "part"]
@@ -232,10 +234,10 @@ def within_levels(
     return _in_bands(column, values, levels, guessed=guessed)
 
 
-def _in_groups(levels: Floats, groups: Sequence[Levels]) -> tuple[Floats, Bools]:
+def _in_groups(levels: Floats, groups: Sequence[Levels], chance: Floats | None) -> tuple[Floats, Bools]:
     """Levels [m, n] that belong to those of some groups, or have some numbers, and where there are such. One that does
-    stays; of those that do another one takes the place of each that does not. Where none has the numbers, one may of
-    which it is not known."""
+    stays; of those that do another one takes the place of each that does not, drawn by `chance` [m, n] as often as it
+    occurs (None: by the level that it replaces). Where none has the numbers, one may of which it is not known."""
     may = np.ones((*levels.shape, len(groups[0].cells.relation.codes)), bool)
     might = may.copy()
     for group in groups:
@@ -245,11 +247,15 @@ def _in_groups(levels: Floats, groups: Sequence[Levels]) -> tuple[Floats, Bools]
         may &= own | elsewhere
         might &= own | elsewhere | (numbers & np.isnan(coding))
     may |= might & ~may.any(-1, keepdims=True)
-    drawn, count = levels.astype(int), may.sum(-1)
-    wanted = drawn % np.maximum(count, 1)  # the same level goes to the same one, different ones to different ones
-    other = (np.cumsum(may, -1) > wanted[..., None]).argmax(-1)
+    drawn, counts = levels.astype(int), groups[0].cells.relation.frequencies
+    often = may * counts
+    often += may * ~often.any(-1, keepdims=True)  # all levels alike where none of them occurs
+    if chance is None:  # the same level goes to the same one, different ones to different ones
+        chance = ((np.cumsum(counts) - 0.5 * counts) / counts.sum())[drawn]
+    total = np.cumsum(often, -1)
+    other = (total > chance[..., None] * total[..., -1:]).argmax(-1)
     stays = np.take_along_axis(may, drawn[..., None], -1)[..., 0]
-    return np.where(stays, drawn, other).astype(np.float64), count > 0
+    return np.where(stays, drawn, other).astype(np.float64), np.asarray(may.any(-1))
 
 
 def _at_keys(values: Floats, groups: Sequence[Levels]) -> tuple[Floats, Bools]:
