@@ -69,6 +69,14 @@ def timed(n: int = 300, seed: int = 0) -> pd.DataFrame:
     )
 
 
+def with_offsets(offsets: list[str]) -> pd.DataFrame:
+    """The same as ISO 8601 has them, with some offsets in turn; the parts are those of the local time."""
+    frame = timed()
+    local = pd.to_datetime(frame["at"], format="%d/%m/%Y %H:%M:%S")
+    frame["at"] = [f"{moment}{offsets[i % len(offsets)]}" for i, moment in enumerate(local)]
+    return frame
+
+
 def finely(n: int = 200, seed: int = 0) -> pd.DataFrame:
     """Moments with fractions of a second, which no float64 number is exactly."""
     rng = np.random.default_rng(seed)
@@ -142,6 +150,29 @@ class TestFound:
             "'dow' is the weekday of 'at'",
             "'shift' follows from the hour of 'at'",
         }
+
+    @pytest.mark.parametrize("offset", ["+02:00", "-0330", "Z"])
+    @pytest.mark.parametrize("typed", [False, True])
+    def test_of_datetimes_with_one_offset_by_their_clocks(self, offset: str, typed: bool) -> None:
+        frame = with_offsets([offset])
+        if typed:
+            frame["at"] = pd.to_datetime(frame["at"], format="%Y-%m-%d %H:%M:%S%z")
+        schema = schema_of(holed(frame, share=0.1))
+        assert set(every_kept(schema)[: len(schema.relations)]) == {
+            "'hour' is the hour of 'at'",
+            "'quarter' is the quarter of 'at'",
+            "'dow' is the weekday of 'at'",
+            "'shift' follows from the hour of 'at'",
+        }
+        assert Schema.from_json(schema.to_json()) == schema
+        true, _, draws = kept_under_mask(frame, 1, 0.4)
+        places = [schema.modelled.index(name) for name in ("at", "hour")]
+        for draw in (true, *draws):
+            texts = pd.Series(schema.encoded[places[0]].spell(draw[:, places[0]], None))
+            assert np.array_equal(texts.str[11:13].astype(float), draw[:, places[1]])
+
+    def test_not_of_datetimes_with_several_offsets(self) -> None:
+        assert not schema_of(with_offsets(["+01:00", "+02:00"])).relations
 
     @pytest.mark.parametrize("first", ["Monday", "Sunday"])
     @pytest.mark.parametrize("base", [0, 1])

@@ -108,3 +108,33 @@ def test_a_column_of_which_something_else_is_said_is_left_out() -> None:
     schema, _ = infer_schema(from_frame(frame))
     assert [(one.name, one.by) for one in excepted_keys(from_frame(frame), schema)] == [("index", "year")]
     assert not excepted_keys(from_frame(frame), schema, ["index"])
+
+
+def payroll(n: int = 400, *, unlike: int) -> pd.DataFrame:
+    """A pay that follows from grade and step, of which two grades have one in common; `unlike` rows of the lower grade
+    are in the step that has it."""
+    rng = np.random.default_rng(3)
+    grade, step = rng.integers(0, 5, n), rng.integers(0, 4, n)
+    grade[(grade == 1) & (step == 3)] = 2
+    grade[:unlike], step[:unlike] = 1, 3
+    grade[unlike : unlike + 25], step[unlike : unlike + 25] = 2, 0
+    pay = 2000.0 + 310 * grade + 97 * step
+    pay[(grade == 1) & (step == 3)] = pay[(grade == 2) & (step == 0)][0]
+    return pd.DataFrame({"grade": [f"E{one}" for one in grade], "step": step, "pay": pay, "age": rng.normal(40, 9, n)})
+
+
+@pytest.mark.parametrize("unlike", [1, 2])
+@pytest.mark.parametrize("holed", [False, True])
+def test_rows_that_a_third_column_explains_are_no_exceptions(unlike: int, holed: bool) -> None:
+    """Two grades have one pay, in different steps; once, or in the same way again."""
+    frame = payroll(unlike=unlike)
+    if holed:
+        frame.loc[300:, "step"] = np.nan
+    assert not found(frame)[0]
+
+
+def test_a_wrong_grade_is_named_beside_its_step() -> None:
+    frame = payroll(unlike=0)
+    row = int(np.flatnonzero((frame.grade == "E3") & (frame.step == 2))[0])
+    frame.loc[row, "grade"] = "E4"
+    assert f"but not in row {row + 1} ('grade' is E4, not E3)" in found(frame)[0][0]

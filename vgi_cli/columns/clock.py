@@ -317,6 +317,7 @@ class Clock:
     names   the style of the names of months (columns/months.py); empty: English
     halves  whether am and pm are lower case; empty: `AM`
     offset  from UTC as it is written, empty where none is
+    fixed   whether all cells have this offset
     zone    of a typed column, None where it has none
     daily   whether all moments are midnights of the zone, whose days differ in length where it has summer time
     """
@@ -334,6 +335,15 @@ class Clock:
     offset: str = ""
     zone: str | None = None
     daily: bool = False
+    fixed: bool = False
+
+    @property
+    def east(self) -> int | None:
+        """Seconds by which the column's clocks are ahead of the time that is counted; None: not by the same at all
+        moments."""
+        if self.zone is not None:
+            return _offset(self.zone) if _OFFSET.fullmatch(self.zone) else 0 if self.zone == "UTC" else None
+        return _offset(self.offset) if self.fixed else None if "%z" in self.format else 0
 
     @property
     def per(self) -> int:
@@ -594,10 +604,11 @@ def text_clock(what: What, format: str, reading: Reading, observed: Bools) -> Cl
     ticks, fields = reading.ticks[observed], reading.fields
     lengths = {len(part) for part in fields["f"][observed]} if "f" in fields else {0}
     digits = max(lengths)
-    offset = ""
+    offset, fixed = "", False
     if "z" in fields:
         kinds, counts = np.unique(fields["z"][observed].astype(str), return_counts=True)
         offset = str(kinds[counts.argmax()])
+        fixed = bool(kinds.all()) and len({_offset(kind) for kind in kinds.tolist()}) == 1
     step = step_of(ticks, reading.unit)
     if "S" not in fields or (what == "duration" and not any(fields["S"][observed])):
         step = max(step, 60 * 10 ** DECIMALS[reading.unit]) if what != "date" else step
@@ -615,7 +626,9 @@ def text_clock(what: What, format: str, reading: Reading, observed: Bools) -> Cl
     months = _case(fields.get("b", fields.get("B")), observed, "title")
     halves = _case(fields.get("p"), observed, "upper")
     names = months_of(reading, observed) or ""
-    return Clock(what, reading.unit, origin, step, format, digits, 0 in lengths, months, names, halves, offset)
+    return Clock(
+        what, reading.unit, origin, step, format, digits, 0 in lengths, months, names, halves, offset, fixed=fixed
+    )
 
 
 def months_of(reading: Reading, observed: Bools) -> str | None:

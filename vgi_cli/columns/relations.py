@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal, final
 
 import numpy as np
-from pydantic import NonNegativeFloat, PositiveInt
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
@@ -74,6 +74,7 @@ class Relation:
               the part itself; None: there nothing is said. Of pairs the code of each
     keys      of groups whose second column is one of numbers: those that codes go with, smallest first
     pairs     codes of the second and the third column, or their numbers, that are in rows together, in their order
+    often     of groups of levels how many cells hold each level of the second column; empty: not known
     cuts      the least value of each band but the first, smallest first
     part      which one of the moments, of parts alone
     count     what is counted of these since 1970-01-01, and ...
@@ -99,6 +100,7 @@ class Relation:
     codes: tuple[float | None, ...] = ()
     keys: tuple[float, ...] = ()
     pairs: tuple[tuple[float, float], ...] = ()
+    often: tuple[NonNegativeInt, ...] = ()
     cuts: tuple[float, ...] = ()
     part: Part | None = None
     count: Count | None = None
@@ -146,6 +148,7 @@ class Relation:
             shares = [weight for weight, whole in zip(self.weights, self.percent, strict=False) if whole]
             sound = sound and (not self.percent or (self.how == "product" and len(self.percent) == len(self.weights)))
             sound = sound and all(abs(weight) == 1 for weight in shares) and not any(self.percent[:1])
+        sound = sound and (not self.often or (self.of_levels and len(self.often) == len(self.codes)))
         sound = sound and (self.how == "groups" or not self.keys) and (self.how == "product" or not self.percent)
         sound = sound and (self.how == "pairs" or not self.pairs)
         sound = sound and (self.how == "completed" or not self.dates) and (self.how == "bands" or self.until is None)
@@ -162,6 +165,16 @@ class Relation:
     def loose(self) -> bool:
         """Whether the first column leaves the others several values."""
         return self.how in ("groups", "bands", "part", "pairs")
+
+    @property
+    def of_levels(self) -> bool:
+        """Whether several levels of the second column belong to one level, or have one number, of the first one."""
+        return self.how == "groups" and not self.keys
+
+    @property
+    def frequencies(self) -> Floats:
+        """[codes] how often each level of the second of two columns occurs; 1 where that is not known."""
+        return np.array(self.often, np.float64) if self.often else np.ones(len(self.codes))
 
     @property
     def coding(self) -> Floats:

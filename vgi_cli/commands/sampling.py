@@ -34,6 +34,7 @@ from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.keeping import keep_but_for_blanks
 from vgi_cli.encoding.keys import told_by_keys
+from vgi_cli.encoding.known_groups import group_probability, levels_in_groups
 from vgi_cli.encoding.redrawing import DrawnRows
 from vgi_cli.encoding.redundant import codes_of, rule_words
 from vgi_cli.encoding.skips import beside_blanks, mask_probability
@@ -133,7 +134,8 @@ class Sampling:
             checked_sampler(fitted, request)
         elif not fitted.empty:
             self._imputer, self._dtype = make_imputer(fitted, request, self._device, work)
-            kept = fitted.schema.rules or fitted.schema.structural_zeros or fitted.schema.pairs
+            schema = fitted.schema
+            kept = schema.rules or schema.structural_zeros or schema.pairs or levels_in_groups(schema)
             if kept and not registry.SAMPLERS[self.sampler].traits.stored:
                 self._imputer = Selected(self._imputer, self._mask_probability)
 
@@ -245,12 +247,12 @@ class Sampling:
         return unpool(decode(x.cpu(), self._fitted.schema), self._fitted.schema, self._seed, rows.keys)
 
     def _mask_probability(self, x: Tensor, missing: Tensor) -> Tensor:
-        """As of `Selected`, by the skips and thresholds of the columns, and 0 where cells go together that never do, or
-        say another observed one than there is.
-        What blank answers say is a matter of the table that was fitted: elsewhere a question may have been left out."""
+        """As of `Selected`, by the skips and thresholds of the columns and the groups that levels belong to, and 0
+        where cells go together that never do, or say another observed one than there is. What blank answers say is a
+        matter of the table that was fitted: elsewhere a question may have been left out."""
         numbers, holes, schema = x.double().cpu().numpy(), missing.cpu().numpy(), self._fitted.schema
         chance = mask_probability(numbers, holes, schema, blanks=self._own_table) * possible(numbers, holes, schema)
-        return torch.from_numpy(chance).to(x.device)
+        return torch.from_numpy(chance * group_probability(numbers, holes, schema)).to(x.device)
 
     def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:
         """[m, N, D] encoded: incomplete rows drawn, complete rows as they are."""

@@ -39,7 +39,8 @@ class RelationCells:
     half     what the first one may be off
     digit    half of its last digit
     tried    [N] rows in which it was asked what its only unknown cell is
-    uniform  gives random numbers from 0 to 1 [m, N], where several columns are rounded; None: there are none
+    uniform  gives random numbers from 0 to 1 [m, N], where several columns are rounded, or several levels belong to
+             one; None: there are none
     single   by place the rows in which the cell there is the only unknown one, and it was not asked; None: not known
     spreads  of its terms, by place; none where they are not known
     unpaired  which cells of its two columns go with none of the other one; None: all have a partner
@@ -88,7 +89,8 @@ def solve(
         code = relation.said_in(values)
         return code, ~np.isnan(code)
     if relation.loose:
-        return within_levels(column, values[..., 1], [Levels(cells, first, np.array(True))], guessed=guessed)
+        groups = [Levels(cells, first, np.array(True))]
+        return within_levels(column, values[..., 1], groups, guessed=guessed, chance=chance)
     if relation.how == "levels":
         away = np.abs(first[..., None] - relation.coding)
         level = np.nanargmin(away, -1)
@@ -214,12 +216,12 @@ def with_other_parts(
 
 
 def within_levels(
-    column: ModelledColumn, values: Floats, levels: Sequence[Levels], *, guessed: bool
+    column: ModelledColumn, values: Floats, levels: Sequence[Levels], *, guessed: bool, chance: Floats | None = None
 ) -> tuple[Floats, Bools]:
     """Cells [m, n] of the second column of groups, or of bands and parts, as all of some levels leave them, and where
-    they do."""
+    they do; `chance`: random numbers from 0 to 1 [m, n] by which levels of groups are drawn."""
     if levels[0].cells.relation.how == "groups":
-        return within_groups(column, values, levels)
+        return within_groups(column, values, levels, chance=chance)
     if isinstance(column, Moment) and any(one.cells.relation.how == "part" for one in levels):
         found, able = _with_parts(column, values, levels, guessed=guessed)
         bands = [one for one in levels if one.cells.relation.how != "part"]
@@ -232,26 +234,32 @@ def within_levels(
 
 
 def within_groups(
-    column: ModelledColumn, values: Floats, groups: Sequence[Levels], pairs: Sequence[PairLevels] = ()
+    column: ModelledColumn,
+    values: Floats,
+    groups: Sequence[Levels],
+    pairs: Sequence[PairLevels] = (),
+    chance: Floats | None = None,
 ) -> tuple[Floats, Bools]:
     """Cells [m, n] of a column from which others follow, by itself (`groups`) or with another one (`pairs`), as these
-    leave them, and where they do; as the groups leave them where not all do."""
+    leave them, and where they do; as the groups leave them where not all do. `chance`: random numbers from 0 to 1
+    [m, n] by which levels are drawn."""
     if isinstance(column, Levelled):
-        found, able = _in_groups(values, column.level_counts[0], groups, pairs)
+        found, able = _in_groups(values, column.level_counts[0], groups, pairs, chance)
     else:
         found, able = _at_keys(values, groups, pairs)
     if groups and pairs and not able.all():
-        others, as_well = within_groups(column, values, groups)
+        others, as_well = within_groups(column, values, groups, chance=chance)
         found, able = np.where(able, found, others), able | as_well
     return found, able
 
 
 def _in_groups(
-    levels: Floats, count: int, groups: Sequence[Levels], pairs: Sequence[PairLevels]
+    levels: Floats, count: int, groups: Sequence[Levels], pairs: Sequence[PairLevels], chance: Floats | None
 ) -> tuple[Floats, Bools]:
     """Levels [m, n], of so many, that belong to those of some groups and pairs, or have some numbers, and where there
-    are such. One that does stays; of those that do another one takes the place of each that does not. Where none has
-    the numbers, one may of which it is not known."""
+    are such. One that does stays; of those that do another one takes the place of each that does not, drawn by `chance`
+    [m, n] as often as it occurs (None: by the level that it replaces). Where none has the numbers, one may of which it
+    is not known."""
     may = np.ones((*levels.shape, count), bool)
     might = may.copy()
     for group in groups:
@@ -265,11 +273,15 @@ def _in_groups(
         may &= own
         might &= own | open_
     may |= might & ~may.any(-1, keepdims=True)
-    drawn, able = levels.astype(int), may.sum(-1)
-    wanted = drawn % np.maximum(able, 1)  # the same level goes to the same one, different ones to different ones
-    other = (np.cumsum(may, -1) > wanted[..., None]).argmax(-1)
+    drawn, counts = levels.astype(int), groups[0].cells.relation.frequencies if groups else np.ones(count)
+    often = may * counts
+    often += may * ~often.any(-1, keepdims=True)  # all levels alike where none of them occurs
+    if chance is None:  # the same level goes to the same one, different ones to different ones
+        chance = ((np.cumsum(counts) - 0.5 * counts) / counts.sum())[drawn]
+    total = np.cumsum(often, -1)
+    other = (total > chance[..., None] * total[..., -1:]).argmax(-1)
     stays = np.take_along_axis(may, drawn[..., None], -1)[..., 0]
-    return np.where(stays, drawn, other).astype(np.float64), np.asarray(able > 0)
+    return np.where(stays, drawn, other).astype(np.float64), np.asarray(may.any(-1))
 
 
 def _at_keys(values: Floats, groups: Sequence[Levels], pairs: Sequence[PairLevels]) -> tuple[Floats, Bools]:

@@ -46,12 +46,13 @@ COMPLETED: tuple[tuple[set[str], tuple[str, ...]], ...] = (
 
 def counted(column: ModelledColumn) -> tuple[Count, float] | None:
     """What is counted of the moments of a column, and how many of them since 1970-01-01 its code 0 is; None where they
-    are no dates, months or quarters, nor datetimes of the clocks that the column shows."""
+    are no dates, months or quarters, nor datetimes; of these as the clocks of the column show them, if all cells have
+    one offset."""
     if not isinstance(column, Moment):
         return None
     clock = column.clock
-    if clock.what == "datetime" and clock.zone in (None, "UTC") and "%z" not in clock.format:
-        return "s", clock.origin / clock.per
+    if clock.what == "datetime" and clock.east is not None:
+        return "s", clock.origin / clock.per + clock.east
     if clock.what == "date" and clock.unit in ("Q", "M", "D"):
         return ("Q" if clock.unit == "Q" else "M" if clock.unit == "M" else "D"), float(clock.origin)
     return None

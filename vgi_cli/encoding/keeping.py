@@ -73,8 +73,9 @@ def keep_relations(
     uniform   by the name of a column random numbers from 0 to 1 [m, N]; None: fills beside skipped columns stay, and
               what is farther from a sum of rounded columns than rounding goes is moved to the sum itself, and of two
               columns that differ by a few values to any of these
-    ties      by the names of a column and of the other one of its order random numbers from 0 to 1 [m, N]; None: fills
-              of columns in order are equal as often as they are drawn so
+    ties      by the names of a column and of the other one of its order, or of the one whose levels its own belong to,
+              random numbers from 0 to 1 [m, N]; None: fills of columns in order are equal as often as they are drawn
+              so, and which level takes the place of another one depends on that one
     told      [N, columns] codes that holes get before all others, as columns that are carried say what they are
               (`keys.py`); NaN: nothing is said. None: of no cell. Answers of the row itself are heard before them, and
               what they say is no answer: a blank cell stays one to skips and thresholds
@@ -144,7 +145,7 @@ def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
     """Let the fills keep to their relations and orders, and those of other columns to structural zeros, in place."""
     draws, observed, missing, uniform, ties = filled
     _dates_in_order(filled, schema)
-    apart = _kept(draws, observed, missing, schema, uniform)
+    apart = _kept(filled, schema)
     if schema.orders:
         told = [schema.modelled.index(name) for name in {name for one in schema.relations for name in one.names}]
         before = draws[..., told]
@@ -183,7 +184,7 @@ def _follow(filled: DrawnRows, schema: Schema, moved: Bools, apart: Apart, order
         some = own.at(np.zeros(len(again), int), again)
         along = {one.names[0] for one in schema.relations if one.how in LATE and one.names[1] in stays}
         known = ~some.missing | np.isin(schema.modelled, sorted(stays | along))
-        _kept(some.draws, _exact(some), ~known, schema, some.uniform)
+        _kept(some._replace(observed=_exact(some), missing=~known), schema)
         departs, ordered = _departs(some, schema), ~out_of_order(_exact(some), schema)
         whole = ordered & ~np.any(list(departs.values()), axis=0)
         taken = whole | last  # a column of an order that follows from others: where it is in order then
@@ -329,17 +330,10 @@ def _held_within(column: ModelledColumn, ends: Floats, side: int) -> Floats:
     return np.where(finite, held + side * digit * (side * held < side * ends - WITHIN * digit), ends)
 
 
-def _kept(
-    draws: Floats,
-    observed: Floats,
-    missing: Bools,
-    schema: Schema,
-    uniform: Callable[[str], Floats] | None,
-    *,
-    guessed: bool = True,
-) -> Apart:
+def _kept(filled: DrawnRows, schema: Schema, *, guessed: bool = True) -> Apart:
     """Let the fills keep to relations, in place; where some fill could not. `guessed`: what follows from a cell that
     was drawn stays within limits that are guesses from the values which were observed, unless only others are found."""
+    draws, observed, missing, uniform, ties = filled
     at = {name: i for i, name in enumerate(schema.modelled)}
     own = list(schema.relations)
     if not own or not missing.any():
@@ -353,6 +347,8 @@ def _kept(
             half = float(one.open_by(np.array(columns[0].deviation), digit))
             tried = np.zeros(len(missing), bool)
             own = functools.partial(uniform, one.names[0]) if uniform is not None and one.slack else None
+            if one.of_levels and ties is not None:
+                own = functools.partial(ties, one.names[1], one.names[0])
             made.append(
                 RelationCells(
                     one,
@@ -400,7 +396,7 @@ def _kept(
             if left is None:
                 retry(draws, observed, missing, told, every)
                 apart = _apart(draws, observed, missing, told)
-                _beyond_limits(DrawnRows(draws, observed, missing, uniform, None), before, schema, beyond, apart)
+                _beyond_limits(filled, before, schema, beyond, apart)
                 return apart
             _settle(_Cells(draws, observed, missing, known, given), *left, rooms)
             changed = set(left[0].places.tolist())
@@ -424,7 +420,7 @@ def _beyond_limits(filled: DrawnRows, before: Floats, schema: Schema, beyond: Bo
         return
     some = filled.at(draw, row)
     some.draws[0] = before[draw, row]
-    done = ~_kept(some.draws, some.observed, some.missing, schema, some.uniform, guessed=False).rows()[0]
+    done = ~_kept(some, schema, guessed=False).rows()[0]
     filled.draws[draw[done], row[done]] = some.draws[0, done]
     mended = np.zeros(beyond.shape, bool)
     mended[draw[done], row[done]] = True
@@ -539,7 +535,8 @@ def _determine(
         return made
 
     if place and cells.relation.how in ("groups", "pairs"):
-        value, able = within_groups(cells.columns[place], values[..., place], levels(j, ("groups",)), pairs())
+        own, chance = levels(j, ("groups",)), cells.chance(rows)
+        value, able = within_groups(cells.columns[place], values[..., place], own, pairs(), chance)
     elif place and (cells.relation.loose or cells.relation.how == "completed"):
         own, others = [*levels(j, LATE), *windows()], []
         for one in apart if cells.relation.how == "part" else ():

@@ -12,7 +12,17 @@ from vgi_cli.columns.numerals import Bools, Ints, value_places
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.exceptions import FEWEST, mended_words, most_of, speak_for, spelled
 from vgi_cli.encoding.independence import Rows
-from vgi_cli.encoding.keys import FIRST_LOOK, Key, Said, carried_keys, evidence_for, is_key, number_keys
+from vgi_cli.encoding.keys import (
+    FIRST_LOOK,
+    Key,
+    Said,
+    carried_keys,
+    decides,
+    evidence_for,
+    is_key,
+    nats_of,
+    number_keys,
+)
 from vgi_cli.encoding.redundant import codes_of, looked_for
 from vgi_cli.encoding.relations import ENOUGH
 from vgi_cli.table.base import Table
@@ -64,6 +74,8 @@ def excepted_keys(table: Table, schema: Schema, settled: Collection[str] = ()) -
         for key in sorted([*able, *texts], key=lambda key: key.size):
             off = _off(key.places, own)
             if off is None or not _sure(rows, key, name, own, off, len(schema.columns)):
+                continue
+            if _again(key.places, own, off) or _by_another(rows, key, name, own, off, len(schema.columns)):
                 continue
             if (key.name, name) in back and (np.bincount(own[own >= 0])[own[off.where]] > 1).any():
                 continue  # the key follows from the column, of which a value has a key of its own
@@ -118,6 +130,36 @@ def _off(keys: Ints, values: Ints) -> _Off | None:
     said = np.where(keys >= 0, of[keys], -1)
     where = (keys >= 0) & (values >= 0) & (values != said)
     return _Off(where, said, len(both)) if where.any() else None
+
+
+def _again(keys: Ints, values: Ints, off: _Off) -> bool:
+    """Whether several rows of a key that are off have the same value [N], as well as those that are not: no cell is
+    wrong in the same way again and again."""
+    at = np.flatnonzero(off.where)
+    return bool((np.unique(np.stack([keys[at], values[at]]), axis=1, return_counts=True)[1] > 1).any())
+
+
+def _by_another(rows: Rows, key: Key, name: str, own: Ints, off: _Off, columns: int) -> bool:
+    """Whether a third column says that the rows which are off are right: the key follows from it and the column, with
+    the values own [N], in all rows, but not from the column alone, and these rows have another cell there than the
+    others of their keys (a pay of two grades, in another step of each)."""
+    at = np.flatnonzero(off.where)
+    clean = np.where(off.where, -1, own)
+    if not np.isin(own[at], clean).all() or decides(clean, key.places):
+        return False
+    enough = ENOUGH + 3 * float(np.log(columns))
+    for other, codes in rows.codes.items():
+        third = value_places(codes)
+        if other in (name, key.name) or third.max() <= 0:
+            continue
+        beside = {(k, z) for k, z, v in zip(key.places.tolist(), third.tolist(), clean.tolist(), strict=True) if v >= 0}
+        known = at[third[at] >= 0].tolist()
+        if not known or any((int(key.places[row]), int(third[row])) in beside for row in known):
+            continue
+        both = value_places(np.where((own >= 0) & (third >= 0), own * (third.max() + 1) + third, np.nan))
+        if decides(both, key.places) and nats_of(both, key.places) >= enough:
+            return True
+    return False
 
 
 def _sure(rows: Rows, key: Key, name: str, values: Ints, off: _Off, columns: int) -> bool:

@@ -79,7 +79,7 @@ def keys_among(
             able = [key for key in numbers if key.name != name and not said.settles(name, key.name)]
             # of two columns that go one to one the later one follows from the earlier one
             open_ = [
-                key for key in able if key.name in before or not (is_key(name, numbers) and _decides(own, key.places))
+                key for key in able if key.name in before or not (is_key(name, numbers) and decides(own, key.places))
             ]
             if (number := _decided(rows, open_, name, own, enough)) is not None:
                 numbered, values = _pairs(number, own, codes[name])
@@ -244,7 +244,7 @@ def is_key(name: str, keys: Sequence[Key]) -> bool:
 def _decided(rows: Rows, keys: Sequence[Key], name: str, own: Ints, enough: float) -> Key | None:
     """Of columns that may be keys the one with the fewest keys that decide a column, with the values own [N] (-1:
     none), by so many nats; None where none does."""
-    able = sorted((key for key in keys if _decides(key.places, own)), key=lambda key: key.size)
+    able = sorted((key for key in keys if decides(key.places, own)), key=lambda key: key.size)
     return next((key for key in able if evidence_for(rows, key, name, own) >= enough), None)
 
 
@@ -259,7 +259,7 @@ def _pairs(key: Key, own: Ints, codes: Floats) -> tuple[Ints, tuple[float, ...]]
     return seen, tuple(code[seen].tolist())
 
 
-def _decides(keys: Ints, values: Ints) -> bool:
+def decides(keys: Ints, values: Ints) -> bool:
     """Whether all rows of a key (places [N], -1: none) have the same value [N] (-1: none), and there are several."""
     both = np.flatnonzero((keys >= 0) & (values >= 0))
     for some in (both[:FIRST_LOOK], both):
@@ -274,12 +274,17 @@ def evidence_for(rows: Rows, key: Key, name: str, values: Ints) -> float:
     """Nats by which it would be chance that the rows of each key have one value of a column; also where the rows are
     those of groups that another column names, each of which has one key and one value: then it counts groups, not
     rows."""
-    both = (key.places >= 0) & (values >= 0)
-    found = [_surprise(key.places[both], values[both], ordered=not key.texts)]
+    found = [nats_of(key.places, values, ordered=not key.texts)]
     for keys, own in rows.by_groups((key.name, key.places), (name, values)):
         if len(np.unique(keys)) < len(keys):  # else the groups are the keys by other names
             found.append(_surprise(keys, own, ordered=not key.texts))
     return min(found)
+
+
+def nats_of(keys: Ints, values: Ints, *, ordered: bool = False) -> float:
+    """The same of all rows, with keys [N] and values [N] (-1: none)."""
+    both = (keys >= 0) & (values >= 0)
+    return _surprise(keys[both], values[both], ordered=ordered)
 
 
 def _surprise(keys: Ints, values: Ints, *, ordered: bool) -> float:

@@ -239,7 +239,8 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
         whole = codes[~np.isnan(codes).any(1)]
         if not enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
             return None
-        return _pairs((one.name, *one.by), own[1].level_counts[0], whole, one.how == "groups")
+        often = _often(codes[:, 1], own[1])
+        return _pairs((one.name, *one.by), often, whole, one.how == "groups")
     digits = every.digits((one.name, *one.by))
     digit = float(digits.halves[0])
     if way == "rounded" and not digits.rounded:
@@ -325,7 +326,8 @@ def _numbers(table: Table, schema: Schema, one: Redundant) -> Relation | None:
     if len(np.unique(number[told])) < 2 or _surprise(number[told], rows[told], first) < ENOUGH + np.log(len(columns)):
         return None
     said = [float(value) if seen else None for value, seen in zip(number, told, strict=True)]
-    return Relation(names=(one.name, *one.by), how="groups", codes=tuple(said))
+    often = _often(codes[:, 1], columns[one.by[0]])
+    return Relation(names=(one.name, *one.by), how="groups", codes=tuple(said), often=often)
 
 
 def _part(table: Table, schema: Schema, one: Redundant) -> Relation | None:
@@ -502,13 +504,22 @@ def _by_weight(codes: Floats, product: bool) -> list[list[int]]:
     return [sorted(order[:count]) for count in range(1, min(len(order), MOST_PARTS) + 1)]
 
 
-def _pairs(names: tuple[str, ...], levels: int, codes: Floats, groups: bool) -> Relation:
-    """What goes one to one (or in groups) in codes [n, 2] with the levels of the second column, of which there are so
-    many."""
+def _pairs(names: tuple[str, ...], often: tuple[int, ...], codes: Floats, groups: bool) -> Relation:
+    """What goes one to one (or in groups) in codes [n, 2] with the levels of the second column, each of which so many
+    cells hold."""
     first = dict(zip(codes[:, 1].astype(int).tolist(), codes[:, 0].tolist(), strict=True))
-    return Relation(
-        names=names, how="groups" if groups else "levels", codes=tuple(first.get(level) for level in range(levels))
+    said = tuple(first.get(level) for level in range(len(often)))
+    return (
+        Relation(names=names, how="groups", codes=said, often=often)
+        if groups
+        else Relation(names=names, how="levels", codes=said)
     )
+
+
+def _often(codes: Floats, column: ModelledColumn) -> tuple[int, ...]:
+    """How many cells, with codes [N], hold each level of a column."""
+    counts = np.bincount(codes[~np.isnan(codes)].astype(int), minlength=column.level_counts[0])
+    return tuple(counts.tolist())
 
 
 def _bands(
