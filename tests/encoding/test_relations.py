@@ -1246,3 +1246,26 @@ def test_more_digits_than_the_column_has_are_copied() -> None:
     assert keep_relations(draws, observed, missing, schema).count() == 0 and draws[0, 0, 1] == 1.23456e05
     bounded = infer_schema(table, bounds={"x": "0:4.866e8", "y": "0:4.866e8"})[0].encoded[0]
     assert isinstance(bounded, Number) and bounded.written(np.array([4.8659e8])).tolist() == [4.866e8]
+
+
+def election(seed: int, n: int = 300) -> pd.DataFrame:
+    """Votes, of which valid ones are nearly all, of five parties, and their rounded shares."""
+    rng = np.random.default_rng(seed)
+    size = np.exp(rng.normal(7.6, 1, n)).round() + 60
+    voters = (size * np.clip(rng.normal(0.68, 0.07, n), 0.35, 0.92)).round()
+    frame = pd.DataFrame({"size": size, "voters": voters, "invalid": rng.binomial(voters.astype(int), 0.012)})
+    frame["valid"] = frame.voters - frame.invalid
+    weight = np.exp(rng.normal(0, 0.2, (n, 5)))
+    votes = rng.multinomial(frame.valid.astype(int), weight / weight.sum(1, keepdims=True))
+    for party in range(5):
+        frame[f"votes{party}"] = votes[:, party]
+    for party in range(5):
+        frame[f"share{party}"] = (100 * votes[:, party] / frame.valid).round(1)
+    return frame
+
+
+@pytest.mark.parametrize(("seed", "share"), [(0, 0.1), (1, 0.1), (2, 0.15), (7, 0.15)])
+def test_of_columns_that_nearly_say_the_same_the_right_one_is_found(seed: int, share: float) -> None:
+    words = {one.names[0]: one.words() for one in schema_of(holed(election(seed), seed, share)).relations}
+    for party in range(5):
+        assert words[f"share{party}"] == f"'share{party}' = 100 × 'votes{party}' / 'valid', rounded"
