@@ -39,11 +39,14 @@ from vgi_cli.encoding.sums import (
     FLOAT,
     NEARLY,
     OPEN,
+    SHORT,
     TICK,
     TIE,
     WAYS,
     Rows,
     Way,
+    digits_in,
+    is_short,
     noise_of,
     product_of,
     shortest,
@@ -68,8 +71,9 @@ BEYOND, MOST_PERIODS = 30, 10_000
 """Years beyond those that were seen for which it is said in which months, quarters or weeks they lie, of so many."""
 SLOW = 1e-2
 """By this share a day of moments may be longer than a day of dates, where it is taken for the same."""
-FEWEST_SHOWN, SHORT = 10, 3
-"""Rows in which a discount or the like shows, fewest, and digits of the constant of a price with one, most."""
+FEWEST_SHOWN, SLIGHTLY = 10, 0.05
+"""Rows in which a discount or the like shows, fewest, and by how much farther from the median it would be another one,
+where a constant of more than SHORT digits stands before it."""
 EACH_ALONE: tuple[Way, ...] = ("exact", "rounded")
 """How a product with a share holds, and ..."""
 PASSES = 3
@@ -80,7 +84,7 @@ FEWEST_ROUNDED = 100
 """Where what a column is rounded to is a large part of it, in so many rows it must hold: what holds in nine of ten rows
 does in fewer ones here and there, ..."""
 PLAIN_PARTS = 4
-"""... and its weights are quarters or simpler, or all of one size."""
+"""... and its weights are quarters or simpler, or all of one size, or the one of a line through zero has few digits."""
 FOLLOWING = ("part", "numbers")
 """Candidates that are kept beside other relations of their column."""
 CLOSELY = ("line", "sum")
@@ -442,13 +446,16 @@ def enough(first: Floats, used: int, choice: float) -> bool:
 
 def _matters(relation: Relation, values: Floats, digit: float) -> bool:
     """Whether a share in percent that is a factor of a product shows in enough rows [n, columns]: without it the first
-    column would be another one by more than its rounding, which is little beside how it varies; and whether the
-    product is a simple one."""
-    none = values.copy()
-    none[:, np.array(relation.percent) != 0] = 0.0
-    shown = int(departing(relation, none, max(digit, 0.0)).sum())
-    simple = float(f"{relation.constant:.{SHORT - 1}e}") == relation.constant
-    return simple and shown >= FEWEST_SHOWN and digit <= OPEN * float(values[:, 0].std())
+    column would be another one by more than its rounding, which is little beside how it varies. Where a constant of
+    many digits stands before it, which might make up for another factor, so would be a share that is a little farther
+    from its median."""
+    other, share = values.copy(), np.array(relation.percent) != 0
+    if digits_in(relation.constant) <= SHORT:
+        other[:, share] = 0.0
+    else:
+        other[:, share] += SLIGHTLY * (other[:, share] - np.median(other[:, share], 0))
+    shown = int(departing(relation, other, max(digit, 0.0)).sum())
+    return shown >= FEWEST_SHOWN and digit <= OPEN * float(values[:, 0].std())
 
 
 def _nearly(relation: Relation, values: Floats, digit: float) -> bool:
@@ -463,6 +470,8 @@ def _is_plain(relation: Relation, one: Redundant, digit: float) -> bool:
     are rounded."""
     if one.how != "rounded":
         return not relation.slack or len(relation.names) == 2 or _in_parts(relation, PARTS_OF_ONE)
+    if is_short(relation):
+        return True
     constant, even = relation.constant / (2 * digit), np.ptp(np.abs(relation.weights[1:])) < TIE
     return _in_parts(relation, PARTS_OF_ONE if even else PLAIN_PARTS) and bool(abs(constant - np.rint(constant)) < TIE)
 
