@@ -1246,3 +1246,68 @@ def test_more_digits_than_the_column_has_are_copied() -> None:
     assert keep_relations(draws, observed, missing, schema).count() == 0 and draws[0, 0, 1] == 1.23456e05
     bounded = infer_schema(table, bounds={"x": "0:4.866e8", "y": "0:4.866e8"})[0].encoded[0]
     assert isinstance(bounded, Number) and bounded.written(np.array([4.8659e8])).tolist() == [4.866e8]
+
+
+def election(seed: int, n: int = 300) -> pd.DataFrame:
+    """Votes, of which valid ones are nearly all, of five parties, and their rounded shares."""
+    rng = np.random.default_rng(seed)
+    size = np.exp(rng.normal(7.6, 1, n)).round() + 60
+    voters = (size * np.clip(rng.normal(0.68, 0.07, n), 0.35, 0.92)).round()
+    frame = pd.DataFrame({"size": size, "voters": voters, "invalid": rng.binomial(voters.astype(int), 0.012)})
+    frame["valid"] = frame.voters - frame.invalid
+    weight = np.exp(rng.normal(0, 0.2, (n, 5)))
+    votes = rng.multinomial(frame.valid.astype(int), weight / weight.sum(1, keepdims=True))
+    for party in range(5):
+        frame[f"votes{party}"] = votes[:, party]
+    for party in range(5):
+        frame[f"share{party}"] = (100 * votes[:, party] / frame.valid).round(1)
+    return frame
+
+
+@pytest.mark.parametrize(("seed", "share"), [(0, 0.1), (1, 0.1), (2, 0.15), (7, 0.15)])
+def test_of_columns_that_nearly_say_the_same_the_right_one_is_found(seed: int, share: float) -> None:
+    words = {one.names[0]: one.words() for one in schema_of(holed(election(seed), seed, share)).relations}
+    for party in range(5):
+        assert words[f"share{party}"] == f"'share{party}' = 100 × 'votes{party}' / 'valid', rounded"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_line_goes_through_zero_where_it_can(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"kg": rng.normal(400, 50, N).round(2)})
+    frame["yield"] = (frame.kg / 1.05).round(2)
+    (found,) = schema_of(holed(frame, seed, 0.1)).relations
+    assert found.words() == "'yield' = 1/1.05 'kg', rounded" and found.constant == 0
+    frame["yield"] = (0.19 * frame.kg + 0.3).round(2)  # not by a factor of more digits than these have together
+    assert schema_of(frame).relations[0].words() == "'yield' = 0.19 'kg' + 0.3, rounded"
+
+
+def calls(seed: int, n: int = 600) -> pd.DataFrame:
+    """Calls, some of which nobody answers, and the minutes that are billed, each that has begun."""
+    rng = np.random.default_rng(seed)
+    seconds = np.where(rng.random(n) < 0.3, 0, np.ceil(rng.lognormal(4.6, 1, n))).astype(int)
+    return pd.DataFrame({"seconds": seconds, "billed": np.ceil(seconds / 60).astype(int)})
+
+
+@pytest.mark.parametrize("answered", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_coarse_steps_are_found_too(seed: int, answered: bool) -> None:
+    frame = calls(seed)
+    if answered:
+        frame = frame[frame.seconds > 0].reset_index(drop=True)
+    (found,) = schema_of(holed(frame, seed, 0.1)).relations
+    assert found.words() == "'billed' = 1/60 'seconds', rounded up"
+    (found,) = schema_of(frame.assign(billed=frame.seconds // 60)).relations
+    assert found.words() == "'billed' = 1/60 'seconds', rounded down"
+    (found,) = schema_of(frame.assign(seconds=pd.to_timedelta(frame.seconds, "s"))).relations
+    assert found.weights == (1, -1 / 60) and found.shift > 0
+    frame["billed"] += np.arange(len(frame)) == 7
+    assert schema_of(frame).relations == ()
+
+
+def test_steps_of_few_rows_or_of_a_scale_of_few_points_are_chance() -> None:
+    for seed in range(5):
+        assert schema_of(calls(seed, 60)).relations == ()
+        points = np.random.default_rng(seed).integers(0, 20, 400)
+        frame = pd.DataFrame({"points": points, "mark": np.ceil(points / 2.3)})
+        assert not [one for one in schema_of(frame).relations if one.how == "sum"]

@@ -131,3 +131,35 @@ def test_a_damaged_one_is_refused(percent: tuple[float, ...]) -> None:
     assert Schema.from_json(schema.to_json()) == schema
     with pytest.raises(RunError, match="damaged"):
         Schema.from_json(schema.to_json().replace("-100.0", '"all"'))
+
+
+def yields(seed: int, n: int = N) -> pd.DataFrame:
+    """Yields of plots, and what they are at a moisture of 14 percent; two columns that nearly say the same."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"kg": rng.normal(400, 50, n).round(2), "moisture": rng.normal(14.5, 1.5, n).round(1)})
+    frame["yield"] = (frame.kg / 1.05).round(2)
+    frame["dry"] = (frame["yield"] * (100 - frame.moisture) / 86).round(2)
+    return frame
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_share_of_many_values_and_a_constant_that_is_the_inverse_of_a_short_number(seed: int) -> None:
+    frame = yields(seed)
+    assert frame.moisture.nunique() > 50
+    holes = np.random.default_rng(seed).random(frame.shape) < 0.1
+    said = "'dry' = 'yield' × (1 - 'moisture' / 100) / 0.86, rounded"
+    assert words(frame.mask(holes)) == ["'yield' = 1/1.05 'kg', rounded", said]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_constant_may_stand_before_a_share_that_shows_beside_it(seed: int) -> None:
+    frame = yields(seed)[["kg", "moisture"]]
+    frame["value"] = (0.471283 * frame.kg * (1 - frame.moisture / 100)).round(4)
+    (found,) = schema_of(frame).relations
+    assert dict(zip(found.names, found.percent, strict=True)) == {"value": 0, "kg": 0, "moisture": -100}
+    assert found.constant == pytest.approx(0.471283, rel=1e-5)
+    frame["value"] = (0.471283 * frame.kg * np.exp(-0.0117 * frame.moisture)).round(4)  # nearly the same
+    assert words(frame) == []
+    frame["moisture"] = 14 + np.random.default_rng(seed).integers(0, 2, N) / 100  # a constant makes up for it
+    frame["value"] = (0.471283 * frame.kg * (1 - frame.moisture / 100)).round(2)
+    assert words(frame) == []

@@ -36,6 +36,8 @@ FLOAT = 1e-13
 """A number is a power of ten where it is off by no more than this share."""
 FAR, LONG = 10**7, 1e15
 """Days, and completed months, beyond which nothing is told from 1970; codes of dates beyond the latter are none."""
+INVERSE_DIGITS = 15
+"""Digits of the inverse of a number that arithmetic leaves."""
 PARTS_OF_ONE, MOST_SHOWN = 12, 6
 """Weights are halves, thirds, … to so many parts of one before they are anything else; those of more characters than
 the latter are written as such."""
@@ -364,7 +366,10 @@ class Relation:
                 shown = f"'{name}'" + f" / {plain(abs(whole))}" * (abs(whole) != 1)
                 factor = f"(1{_signed(whole, shown)})"
             (above if weight < 0 else below).append(factor)
-        constant = [plain(self.constant)] if self.constant != 1 or not above else []
+        inverse = _short_inverse(self.constant)
+        if inverse is not None:
+            below.insert(0, inverse)
+        constant = [plain(self.constant)] if (self.constant != 1 and inverse is None) or not above else []
         return " × ".join([*constant, *above]) + "".join(f" / {one}" for one in below)
 
 
@@ -406,7 +411,14 @@ def _times(weight: float) -> str:
     simple = Fraction(weight).limit_denominator(PARTS_OF_ONE)
     if float(simple) == weight:
         return f"{simple} "
-    return f"1/{inverse} " if len(inverse := plain(1 / weight)) <= MOST_SHOWN else f"{shown} "
+    inverse = _short_inverse(weight)
+    return f"{shown} " if inverse is None else f"1/{inverse} "
+
+
+def _short_inverse(factor: float) -> str | None:
+    """The inverse of a positive factor that is no short number, where that is one; None where it is not."""
+    inverse = plain(float(f"{1 / factor:.{INVERSE_DIGITS}g}"))
+    return inverse if len(plain(factor)) > MOST_SHOWN >= len(inverse) else None
 
 
 def _signed(value: float, text: str) -> str:

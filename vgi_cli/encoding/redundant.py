@@ -68,8 +68,9 @@ most."""
 ROUNDING, ROUGH = 0.7, 0.4
 """Half of a last digit leaves so much of itself where a sum is rounded to that (1 / sqrt(3), and a little); more than
 the latter share of a standard deviation is not looked at."""
-FEWEST_OF_SHARE, MOST_OF_SHARE, MOST_SHARES = 3, 50, 12
-"""Columns of a price with a share on or off, fewest; different values of a share, and shares that are tried, most."""
+FEWEST_OF_SHARE, FEW_OF_SHARE, MOST_OF_SHARE, MOST_SHARES = 3, 50, 1_001, 12
+"""Columns of a price with a share on or off, fewest; different values of a share, few and most (percents with a
+decimal), and shares that are tried, most: those with few values first."""
 ONE_OF, UP_TO_SHARES = "one and ", 0.15
 """What names of shares begin with among those of columns, and how much of the logarithm of a price is left at most when
 they stand for logarithms themselves."""
@@ -519,13 +520,17 @@ def share_candidates(shares: Sequence[str], numbers: Mapping[str, Floats]) -> It
     """Of columns of numbers [N] those that may be products in which one factor is 1 and a share more or less, in
     percent or not: prices with a discount or a tax.
 
-    All shares are looked at together first, which tells of what a column is a product up to some share.
+    All shares are looked at together first, which tells of what a column is a product up to some share, and whether one
+    of many different values is part of that.
     """
+    many = {share for share in shares if _values_of_share(numbers[share]) > FEW_OF_SHARE}
     logs = _logs({name: cells for name, cells in numbers.items() if name not in shares or np.nanmin(cells) > 0})
     both = {f"{ONE_OF}{share}": numbers[share] for share in shares} | logs
     for one in _linear(dict.fromkeys(both, 0.0), both, SPANNED, UP_TO_SHARES) if len(logs) > 1 else []:
         factors = [name for name in one.by if name in logs]
         for share in shares if one.name in logs else ():
+            if share in many and {share, f"{ONE_OF}{share}"}.isdisjoint(one.by):
+                continue
             by = [name for name in factors if name != share]
             for whole, log in _one_and(numbers[share]) if by and share != one.name else ():
                 x = np.stack([log, *(logs[name] for name in by), logs[one.name]], 1)
@@ -544,14 +549,17 @@ def _one_and(cells: Floats) -> Iterator[tuple[float, Floats]]:
 
 
 def shares_among(numbers: Mapping[str, Floats]) -> list[str]:
-    """The columns of numbers [N] that may be shares, in percent or not, the first MOST_SHARES of them."""
-    return [name for name, cells in numbers.items() if _is_share(cells)][:MOST_SHARES]
+    """The columns of numbers [N] that may be shares, in percent or not: those with few different values first,
+    MOST_SHARES of them."""
+    counts = {name: _values_of_share(cells) for name, cells in numbers.items()}
+    some = [name for name, count in counts.items() if 1 < count <= MOST_OF_SHARE]
+    return sorted(some, key=lambda name: counts[name] > FEW_OF_SHARE)[:MOST_SHARES]
 
 
-def _is_share(cells: Floats) -> bool:
-    """Whether cells [N] may be shares, in percent or not: few different ones from 0 to 100."""
+def _values_of_share(cells: Floats) -> int:
+    """How many different values cells [N] have, if they may be shares, in percent or not, from 0 to 100; else 0."""
     seen = np.unique(cells[np.isfinite(cells)])
-    return 1 < len(seen) <= MOST_OF_SHARE and seen[0] >= 0 and seen[-1] <= 100
+    return len(seen) if len(seen) and seen[0] >= 0 and seen[-1] <= 100 else 0
 
 
 def _linear(

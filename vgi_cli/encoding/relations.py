@@ -4,7 +4,7 @@ them)."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -25,6 +25,7 @@ from vgi_cli.encoding.ages import ages_among, ages_to_a_day
 from vgi_cli.encoding.dates import part_between
 from vgi_cli.encoding.redundant import (
     FEWEST_OF_SHARE,
+    NEAR,
     Redundant,
     codes_of,
     half_digit,
@@ -38,11 +39,14 @@ from vgi_cli.encoding.sums import (
     FLOAT,
     NEARLY,
     OPEN,
+    SHORT,
     TICK,
     TIE,
     WAYS,
     Rows,
     Way,
+    digits_in,
+    is_short,
     noise_of,
     product_of,
     shortest,
@@ -56,14 +60,20 @@ ENOUGH = 20.0
 has a probability of less than exp(-ENOUGH), or one in 500 million."""
 MOST_PARTS = 20
 """Parts of a sum, or factors, at most."""
+FEWEST_TO_CHOOSE, MOST_CHOSEN, WIDTH = 3, 4, 10
+"""Columns among which those are chosen that leave the least of a rounded one, fewest; so many are chosen, most; and the
+best choices of so many that get one more."""
+SINGULAR = 1e-12
+"""Variance that is added to standardised columns, of which some may be copies."""
 ADJOINING = 10.0
 """Times the mean distance of neighbouring values that adjoining bands lie apart at most."""
 BEYOND, MOST_PERIODS = 30, 10_000
 """Years beyond those that were seen for which it is said in which months, quarters or weeks they lie, of so many."""
 SLOW = 1e-2
 """By this share a day of moments may be longer than a day of dates, where it is taken for the same."""
-FEWEST_SHOWN, SHORT = 10, 3
-"""Rows in which a discount or the like shows, fewest, and digits of the constant of a price with one, most."""
+FEWEST_SHOWN, SLIGHTLY = 10, 0.05
+"""Rows in which a discount or the like shows, fewest, and by how much farther from the median it would be another one,
+where a constant of more than SHORT digits stands before it."""
 EACH_ALONE: tuple[Way, ...] = ("exact", "rounded")
 """How a product with a share holds, and ..."""
 PASSES = 3
@@ -74,7 +84,7 @@ FEWEST_ROUNDED = 100
 """Where what a column is rounded to is a large part of it, in so many rows it must hold: what holds in nine of ten rows
 does in fewer ones here and there, ..."""
 PLAIN_PARTS = 4
-"""... and its weights are quarters or simpler, or all of one size."""
+"""... and its weights are quarters or simpler, or all of one size, or the one of a line through zero has few digits."""
 FOLLOWING = ("part", "numbers")
 """Candidates that are kept beside other relations of their column."""
 CLOSELY = ("line", "sum")
@@ -297,8 +307,9 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
                     kept = in_all(again, its)
             return kept
 
-    weighed = factors_of(looked_at, percent) if one.percent else looked_at
-    for places in _by_weight(weighed, one.how == "product"):
+    standardised = _comparable(factors_of(looked_at, percent) if one.percent else looked_at, one.how == "product")
+    subsets = _best_subsets(standardised) if way == "rounded" and not rough else ()
+    for places in itertools.chain(_by_weight(standardised), subsets):
         relation = found(places)
         if relation is not None:
             return _fewer(relation, places, found)
@@ -437,13 +448,16 @@ def enough(first: Floats, used: int, choice: float) -> bool:
 
 def _matters(relation: Relation, values: Floats, digit: float) -> bool:
     """Whether a share in percent that is a factor of a product shows in enough rows [n, columns]: without it the first
-    column would be another one by more than its rounding, which is little beside how it varies; and whether the
-    product is a simple one."""
-    none = values.copy()
-    none[:, np.array(relation.percent) != 0] = 0.0
-    shown = int(departing(relation, none, max(digit, 0.0)).sum())
-    simple = float(f"{relation.constant:.{SHORT - 1}e}") == relation.constant
-    return simple and shown >= FEWEST_SHOWN and digit <= OPEN * float(values[:, 0].std())
+    column would be another one by more than its rounding, which is little beside how it varies. Where a constant of
+    many digits stands before it, which might make up for another factor, so would be a share that is a little farther
+    from its median."""
+    other, share = values.copy(), np.array(relation.percent) != 0
+    if digits_in(relation.constant) <= SHORT:
+        other[:, share] = 0.0
+    else:
+        other[:, share] += SLIGHTLY * (other[:, share] - np.median(other[:, share], 0))
+    shown = int(departing(relation, other, max(digit, 0.0)).sum())
+    return shown >= FEWEST_SHOWN and digit <= OPEN * float(values[:, 0].std())
 
 
 def _nearly(relation: Relation, values: Floats, digit: float) -> bool:
@@ -458,6 +472,8 @@ def _is_plain(relation: Relation, one: Redundant, digit: float) -> bool:
     are rounded."""
     if one.how != "rounded":
         return not relation.slack or len(relation.names) == 2 or _in_parts(relation, PARTS_OF_ONE)
+    if is_short(relation):
+        return True
     constant, even = relation.constant / (2 * digit), np.ptp(np.abs(relation.weights[1:])) < TIE
     return _in_parts(relation, PARTS_OF_ONE if even else PLAIN_PARTS) and bool(abs(constant - np.rint(constant)) < TIE)
 
@@ -489,19 +505,52 @@ def _entropy(values: Floats) -> float:
     return float(-(share * np.log(share)).sum())
 
 
-def _by_weight(codes: Floats, product: bool) -> list[list[int]]:
-    """The columns but the first of codes [N, columns], those with the greatest weights in a sum (of logarithms, of a
-    product): one, two, and so on."""
+def _comparable(codes: Floats, product: bool) -> Floats:
+    """[n, columns] the codes [N, columns] (their logarithms, of a product) of some rows that have all, standardised;
+    none where so few have them that they could be anything."""
     with np.errstate(divide="ignore", invalid="ignore"):
         x = np.log(np.abs(codes)) if product else codes / np.nanmax(np.abs(codes), 0)
     whole = some_rows(x[np.isfinite(x).all(1)])
     if len(whole) <= x.shape[1]:
-        return []
+        return whole[:0]
     sd = whole.std(0)
-    z = (whole - whole.mean(0)) / np.where(sd > 0, sd, 1.0)
+    return np.asarray((whole - whole.mean(0)) / np.where(sd > 0, sd, 1.0))
+
+
+def _by_weight(z: Floats) -> list[list[int]]:
+    """The columns but the first of standardised ones z [n, columns], those with the greatest weights in a sum: one,
+    two, and so on; none of no rows."""
+    if not len(z):
+        return []
     weights = np.abs(np.linalg.lstsq(z[:, 1:], z[:, 0], rcond=None)[0])
     order = (1 + np.argsort(-weights, kind="stable")).tolist()
     return [sorted(order[:count]) for count in range(1, min(len(order), MOST_PARTS) + 1)]
+
+
+def _best_subsets(z: Floats) -> Iterator[list[int]]:
+    """Of the columns but the first of standardised ones z [n, columns] the one, two, and so on that leave the least of
+    the first one, if that is as little as rounding may leave.
+
+    Where columns nearly say the same (voters, and valid votes), rounding decides which of them has a greater weight
+    beside all others; alone with what else is in a relation, each leaves more of it than the right one. All pairs are
+    looked at, and of larger subsets those with one more column than the best smaller ones.
+    """
+    columns = z.shape[1] - 1
+    if not len(z) or columns < FEWEST_TO_CHOOSE:
+        return
+    products = z.T @ z / len(z) + SINGULAR * np.eye(columns + 1)
+    best = np.arange(1, columns + 1)[:, None]
+    for size in range(1, min(columns - 1, MOST_CHOSEN) + 1):
+        within = products[best[:, :, None], best[:, None, :]]
+        said = products[best, 0]
+        left = products[0, 0] - (said * np.linalg.solve(within, said[..., None])[..., 0]).sum(1)
+        order = np.argsort(left, kind="stable")
+        if left[order[0]] <= NEAR**2:
+            yield best[order[0]].tolist()
+        start = best if size == 1 else best[order[:WIDTH]]
+        more = np.stack(np.broadcast_arrays(*start.T[:, :, None], np.arange(1, columns + 1)), -1).reshape(-1, size + 1)
+        best = np.unique(np.sort(more, 1), axis=0)
+        best = best[(np.diff(best, axis=1) > 0).all(1)]
 
 
 def _pairs(names: tuple[str, ...], often: tuple[int, ...], codes: Floats, groups: bool) -> Relation:

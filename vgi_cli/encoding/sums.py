@@ -41,6 +41,11 @@ Way = Literal["exact", "rounded", "all rounded"]
 WAYS: tuple[Way, ...] = get_args(Way)
 """How a relation holds: up to the rounding of arithmetic, to half of the first column's last digit, or of all that it
 is a sum of as well."""
+FEWER = 2
+"""A factor is the inverse of a number that has so many digits less, or it is one itself."""
+SHORT, FEWEST_VALUES = 3, 30
+"""Digits of a factor, or of its inverse, at most, where half a digit is a large part of what is rounded, and different
+values of the other column, fewest."""
 STANDARD_ERRORS = 3.0
 """Of the mean of what rounding leaves, the constant of a sum in which all columns are rounded lies near to it."""
 MOST_ROWS = 2_000
@@ -110,8 +115,13 @@ class Rows:
         own = [self.columns[name] for name in names]
         halves, largest = np.array([half_digit(column) for column in own]), [self._largest(name) for name in names]
         significant = largest[0].significant
-        sided = significant is None and halves[0] > 0 and not any(isinstance(column, Moment) for column in own)
+        sided = significant is None and halves[0] > 0 and not any(_is_date(column) for column in own)
         return Digits(halves, np.array([one.half for one in largest]), significant, sided)
+
+
+def _is_date(column: ModelledColumn) -> bool:
+    """Whether a column is of dates, with a time or not: of durations and times of day numbers may be rounded down."""
+    return isinstance(column, Moment) and column.clock.what in ("date", "datetime")
 
 
 class _Largest(NamedTuple):
@@ -154,6 +164,8 @@ def sum_of(names: tuple[str, ...], x: Floats, digits: Digits, way: Way, *, plain
     ):
         return None  # no other sum has its largest departure within that
     found = _simple(names, x, fit, digits, way, plain=plain)
+    if found is None and plain and way == "rounded" and len(fit) == 1:
+        return _short_line(names, x, digits)
     close = (np.abs(centred - z @ squares) <= CLOSE * half / scale[0]).all()
     if found is None and half.any() and not plain and close:
         found = _simple(names, x, _closest(z, centred) / sd * scale[0] / scale[1:], digits, way, plain=plain)
@@ -207,8 +219,8 @@ def _simple(
             significant=digits.significant if way == "rounded" else None,
         )
         slight = (np.abs(weights[parts]) * np.ptp(others[:, parts], axis=0) < 2 * digits.halves[0]).any()
-        odd = way == "rounded" and slight and (shift or not _on_digits(constant, digits))
-        if (inverse and not shift) or odd:
+        chance = way == "rounded" and slight and (shift or not _on_digits(constant, digits))
+        if (inverse and not shift) or chance:
             continue  # what makes no digit of a difference is no part of what is rounded oddly
         away = float(np.ptp(left)) / 2 if shift else float(np.abs(left - constant).max())
         plainer = bool(shift) and best is not None and not best.shift and not _on_digits(best.constant, digits)
@@ -216,7 +228,57 @@ def _simple(
             way != "rounded" or shift or not _tied(relation, x[:, [0, *(1 + parts)]], half)
         ):
             best, least = relation, away
+    odd = best is None or (not best.shift and _digits(best) > FEW_DIGITS)
+    if way == "rounded" and len(fit) == 1 and odd and not plain:
+        line = _through_zero(names, x, digits, (0.0,))
+        if line is not None and (best is None or _digits(line) <= _digits(best)):
+            return line
     return best
+
+
+def _short_line(names: tuple[str, ...], x: Floats, digits: Digits) -> Relation | None:
+    """As `_through_zero`, rounded to the nearest value, down or up, where the factor has few digits, and the other
+    column enough values: a scale of few points is a part of many others."""
+    if len(np.unique(x[:, 1])) < FEWEST_VALUES:
+        return None
+    sides = _sides(float(digits.halves[0])) if digits.sided and (x >= 0).all() else ()
+    line = _through_zero(names, x, digits, (0.0, *sides))
+    return line if line is not None and is_short(line) else None
+
+
+def is_short(relation: Relation) -> bool:
+    """Whether a relation is a line through zero whose factor, or the inverse of that, has few digits."""
+    return len(relation.weights) == 2 and not relation.constant and digits_of_factor(relation.weights[1]) <= SHORT
+
+
+def _through_zero(names: tuple[str, ...], x: Floats, digits: Digits, shifts: Sequence[float]) -> Relation | None:
+    """The first of two columns x [n, 2] as so many times the other one, rounded, or the inverse of a number; of some
+    shifts (see `Relation`) the one with the fewest digits; None where no row may depart from it, and some does."""
+    y, other, half = x[:, 0], x[:, 1], float(digits.halves[0])
+    over, under = (digits.of(y, side) * (1 + TIE) for side in (1, -1))
+    rows, found = other != 0, list[Relation]()
+    for shift in shifts if rows.any() else ():
+        least, greatest = _on_side(shift, half) if shift else (-over, under)
+        ends = np.stack([y - shift - greatest, y - shift - least], 1)[rows] / other[rows, None]
+        factor = shortest_factor(float(ends.min(1).max()), float(ends.max(1).min()))
+        if not factor:
+            continue
+        relation = Relation(
+            names=names,
+            weights=(1.0, -factor),
+            rounded=True,
+            shift=shift,
+            significant=digits.significant,
+        )
+        left = factor * other - (y - shift)
+        if (left >= -greatest).all() and (left <= -least).all() and (shift or not _tied(relation, x, over)):
+            found.append(relation)
+    return min(found, key=_digits, default=None)
+
+
+def _digits(relation: Relation) -> int:
+    """The significant digits of a line: of its factor, or the inverse of that, and its constant."""
+    return digits_of_factor(relation.weights[1]) + digits_in(relation.constant)
 
 
 def _rounded_to_side(left: Floats, spread: float, constant: float, digits: Digits) -> tuple[float, float]:
@@ -323,7 +385,7 @@ def product_of(
     for shift in (0.0, *_sides(half)) if sided else (0.0,):
         least, greatest = _on_side(shift, half) if shift else (-over, under)
         low, high = float(((y - shift - greatest) / others).max()), float(((y - shift - least) / others).min())
-        constant = shortest(low, high)
+        constant = shortest_factor(low, high)
         if constant is None or constant <= 0:
             continue
         relation = Relation(
@@ -358,3 +420,24 @@ def shortest(low: float, high: float) -> float | None:
         if low <= (number := float(f"{0.5 * (low + high):.{digits}e}")) <= high:
             return number
     return 0.5 * (low + high)
+
+
+def shortest_factor(low: float, high: float) -> float | None:
+    """The same, or what a number with FEWER digits less is the inverse of: what is divided by 0.86 is more often that
+    than multiplied by 1.1628."""
+    number = shortest(low, high)
+    if number is None or low * high <= 0:
+        return number
+    other = shortest(*sorted((1 / low, 1 / high)))
+    return number if other is None or digits_in(other) + FEWER > digits_in(number) else 1 / other
+
+
+def digits_in(number: float) -> int:
+    """The significant digits of a number, none of 0."""
+    digits = f"{abs(number):.{MOST_DIGITS - 1}e}".split("e")[0].replace(".", "").rstrip("0")
+    return len(digits)
+
+
+def digits_of_factor(factor: float) -> int:
+    """The significant digits of a factor, or of its inverse where these are fewer."""
+    return min(digits_in(factor), digits_in(1 / factor))
