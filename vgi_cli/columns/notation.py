@@ -59,8 +59,8 @@ PERIOD = re.compile(r"P(?:\d+[YMWD])*(?:T(?:\d+(?:[.,]\d+)?[HMS])+)?")
 PADDED = re.compile(r"(?:^|[^\d.,:'])0\d")
 """Leading zeros, which numbers of things have, and quantities have not."""
 WORDS = re.compile(r"[^\W\d_]+")
-PAIR = re.compile(r"[+-]?\d+(?:\.\d+)? ?(?P<mark>[/x×±;,|]) ?[+-]?\d+(?:\.\d+)?")
-"""Two numbers in one cell: `120/80`, `20 x 30`, `52.1, 13.4`."""
+PAIR = re.compile(r"[+-]?\d+(?:\.\d+)? ?(?P<mark>[/x×±;,|:]) ?[+-]?\d+(?:\.\d+)?")
+"""Two numbers in one cell: `120/80`, `20 x 30`, `52.1, 13.4`, `3:1`."""
 SHORT = 6
 """Digits of a code in whole groups are more than that."""
 EXAMPLE, INDIAN = "1234.5", "1234567.5"
