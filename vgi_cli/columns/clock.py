@@ -11,12 +11,13 @@ number: microseconds are exact over some thirty years.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Literal, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
@@ -61,8 +62,8 @@ _FIELDS: Mapping[str, str] = {
     "q": "[1-4]",
     "z": "Z|[+-][0-9]{2}(?::?[0-9]{2})?",
 }
-"""What a format may hold after `%`, as Python's strptime; %a and %A are the weekday of the date, %q is a quarter, and %e
-a day as French has it (1er, 2, 3); the fraction of a second may be absent from a cell."""
+"""What a format may hold after `%`, as Python's strptime; %a and %A are the weekday of the date, %q is a quarter, and
+%e a day as French has it (1er, 2, 3); the fraction of a second may be absent from a cell."""
 _PADDED = "mdHIV"
 """Fields that may be written without a leading zero: `%-d`."""
 _DURATION = (
@@ -790,6 +791,29 @@ def _swapped(format: str) -> str:
     """The format with day and month the other way round, where dates are written so; else as it is."""
     other = format.translate(str.maketrans("dm", "md"))
     return other if other in _DATES else format
+
+
+LENGTHS = frozenset(
+    {
+        *("duration", "elapsed", "worked", "runtime", "lap", "laptime", "overtime", "uptime", "downtime", "delay"),
+        *("laufzeit", "wartezeit", "fahrzeit", "überstunden", "verspätung", "durée", "duree", "retard"),
+        *("duración", "duracion", "retraso", "durata", "ritardo", "duração", "duracao", "atraso", "looptijd"),
+        *("vertraging", "overuren"),
+    }
+)
+"""Words in the names of columns that hold lengths of time, in small letters."""
+COMPOUNDS = ("dauer", "duur")
+"""What such words end with in languages that write compounds as one."""
+ENDS = frozenset({"start", "begin", "end", "from", "to", "until", "at", "beginn", "ende", "von", "bis"})
+"""Words in names that say when something begins or ends."""
+
+
+def named_long(name: str) -> bool:
+    """Whether the name of a column says that it holds lengths of time, not times of day."""
+    apart = re.sub(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])", " ", unicodedata.normalize("NFC", name))
+    words = [word.casefold() for word in re.findall(r"[^\W\d_]+", apart)]
+    both = [*words, *map("".join, pairwise(words))]  # run_time
+    return ENDS.isdisjoint(words) and any(word in LENGTHS or word.endswith(COMPOUNDS) for word in both)
 
 
 def looks_long(texts: list[str]) -> bool:

@@ -30,6 +30,7 @@ from vgi_cli.columns.base import (
     Scores,
 )
 from vgi_cli.columns.clock import (
+    DAY,
     DECIMAL,
     DECIMALS,
     FORMATS,
@@ -45,6 +46,7 @@ from vgi_cli.columns.clock import (
     like,
     looks_long,
     mixed,
+    named_long,
     names_of,
     read,
     text_clock,
@@ -471,9 +473,10 @@ def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, 
                 found[what, format] = reading
     if not found and asked.detail is None and asked.kind in (None, "date") and all(map(_is_date, some)):
         found = {("date", several): read(cells, "date", several) for several in mixed(cells)}
-    long = asked.kind == "duration" or (asked.kind is None and not found and looks_long(some))
+    times = asked.kind is None and {what for what, _ in found} == {"time"} and named_long(cells.name)
+    long = asked.kind == "duration" or (asked.kind is None and (times or not found) and looks_long(some))
     if long and (reading := read(cells, "duration", "")).matched[observed].all():
-        found["duration", ""] = reading
+        return {("duration", ""): reading}
     return found
 
 
@@ -593,9 +596,17 @@ def century_note(column: Moment) -> str | None:
 
 
 def duration_note(column: Moment, cells: Cells) -> str | None:
-    """One line on a column of times of day that may be durations (`5:40`, of minutes and seconds): hours of one digit,
-    all before noon, and most of them no full five minutes, as times that people write are."""
+    """One line on a column of durations by its name alone, or of times of day that may be durations (`5:40`, of minutes
+    and seconds): hours of one digit, all before noon, and most of them no full five minutes, as times that people write
+    are."""
     clock = column.clock
+    if clock.what == "duration" and cells.textual and named_long(column.name):
+        if column.number.low < 0 or column.number.high >= DAY or "%D" in clock.format:
+            return None
+        what = (
+            f"column '{column.name}' is taken for durations, by its name, such as {first_cell(cells, ~cells.missing)}"
+        )
+        return f"{what}: `{kind_flag(column.name, 'time')}` if it holds times of day"
     if clock.what != "time" or "%-H" not in clock.format or not cells.textual:
         return None
     if clock.begins or column.number.high >= NOON:
