@@ -94,6 +94,9 @@ LONG_CODE = 10
 """Digits that all numbers of a column have, from which on they may be telephone numbers or numbers of cards."""
 HARDLY_TWICE = 0.9
 """Share of different ones among such numbers, at least."""
+LONG_ID, OFTEN = 12, 0.5
+"""Digits from which on they may be ids whatever that share is (of a subscriber, of an article); and the share at most
+where ids that go up come from rows in their order."""
 EPOCHS = (6.3e8, 2.2e9)
 """Seconds since 1970 in 1990 and in 2039: such numbers, and their thousandth and millionth parts, are times."""
 FEWEST_DATES = 10
@@ -285,24 +288,32 @@ def _codes(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
             if KEY.search(column.name) or not _long_codes(values):
                 continue
             digits = len(plain(float(values[0])))
-            what = f"is modelled as a quantity, but all its numbers have {digits} digits, and hardly any occurs twice"
+            why = ", and hardly any occurs twice" if _hardly_twice(values) else ", as ids have"
+            what = f"is modelled as a quantity, but all its numbers have {digits} digits{why}"
             rule = f"{rule.removesuffix('it is one')}they are codes"
         lines.append((column.name, f"column '{column.name}' {what}: {rule}"))
     return folded(lines)
 
 
 def _long_codes(values: Floats) -> bool:
-    """Whether whole numbers, all with as many digits, may be telephone numbers or numbers of cards: quantities of so
-    many digits have other numbers of them, and times lie close together; a meter only goes up."""
+    """Whether whole numbers, all with as many digits, may be numbers of telephones or cards, or ids: quantities of so
+    many digits have other numbers of them or are round, and times lie close together; a meter only goes up."""
     least, most = float(values.min()), float(values.max())
     digits = len(plain(least))
     if least < 10.0 ** (LONG_CODE - 1) or most >= min(10.0**digits, EXACT):
         return False
-    steps = np.diff(values)
-    if (steps >= 0).all() or (steps <= 0).all() or len(np.unique(values)) < HARDLY_TWICE * len(values):
+    steps, different = np.diff(values), np.unique(values)
+    if not _hardly_twice(values) and (digits < LONG_ID or (different % 10 == 0).all()):
+        return False
+    if ((steps >= 0).all() or (steps <= 0).all()) and len(different) > OFTEN * len(values):
         return False
     times = any(EPOCHS[0] * per <= least and most <= EPOCHS[1] * per for per in (1.0, 1e3, 1e6))
-    return not times and _calendar(np.unique(values // 10.0 ** (digits - 8))) != "dates"
+    return not times and _calendar(np.unique(different // 10.0 ** (digits - 8))) != "dates"
+
+
+def _hardly_twice(values: Floats) -> bool:
+    """Whether nearly all of some values are different."""
+    return len(np.unique(values)) >= HARDLY_TWICE * len(values)
 
 
 def _dates(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
