@@ -22,6 +22,7 @@ from vgi_cli.columns.base import Carried, Empty
 from vgi_cli.columns.clock import format_problem
 from vgi_cli.columns.datetime import ConstantMoment, Moment
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import kind_flag
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import encode
 from vgi_cli.encoding.infer import infer_schema
@@ -259,6 +260,46 @@ def test_times_of_day_that_may_be_durations_are_said(cells: list[str], said: boo
     assert lines(cells) == [line] * said
     assert not lines(cells[:6]) and not lines(cells, "time")
     assert not said or not lines(cells, "duration")
+
+
+@pytest.mark.parametrize(
+    ("name", "long"),
+    [
+        ("duration", True),
+        ("Dauer", True),
+        ("dauer_min", True),
+        ("Gesprächsdauer", True),
+        ("callDuration", True),
+        ("run_time", True),
+        ("hours worked", True),
+        ("durée", True),
+        ("worked_from", False),
+        ("lap_start", False),
+        ("when", False),
+        ("natuur", False),
+        ("delayed", False),
+    ],
+)
+def test_a_name_that_says_a_length_of_time_decides_for_durations(name: str, long: bool) -> None:
+    cells = [f"{i % 9}:{i * 7 % 60:02d}" for i in range(5, 60)] + ["", "14:30"]
+    schema, notes = infer_schema(table(cells, name))
+    found = schema.columns[0]
+    assert isinstance(found, Moment) and found.kind == ("duration" if long else "time")
+    assert found.spell(found.codes(table(cells, name).column(name))[:-2], None) == cells[:-2]
+    line = (
+        f"column '{name}' is taken for durations, by its name, such as '{cells[0]}' in row 1 (line 2): "
+        f"`{kind_flag(name, 'time')}` if it holds times of day"
+    )
+    assert (line in notes) == long
+    for kind in ("time", "duration"):
+        schema, notes = infer_schema(table(cells, name), kinds={name: kind})
+        assert schema.columns[0].kind == kind and line not in notes
+
+
+def test_durations_that_are_no_times_have_no_line() -> None:
+    for cells in ([f"{i}:30" for i in range(5, 60)], [f"{i} days 02:00:00" for i in range(40)]):
+        schema, notes = infer_schema(table(cells, "duration"))
+        assert schema.columns[0].kind == "duration" and not any("by its name" in note for note in notes)
 
 
 def test_what_can_be_read_in_two_ways_is_carried_with_the_flag() -> None:

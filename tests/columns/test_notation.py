@@ -14,6 +14,7 @@ from tests.table.helpers import from_text
 from vgi_cli.columns.notation import MARKS, Notation, notation_of, readings
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.errors import InputError
 from vgi_cli.table.csv.text import quote_if_needed
 from vgi_cli.table.frames import from_frame
 
@@ -35,6 +36,12 @@ FORMS = {
     "1234,50": lambda v: f"{v:.2f}".replace(".", ","),
     "1234.50%": lambda v: f"{v:.2f}%",
     "1234.50 km/h": lambda v: f"{v:.2f} km/h",
+    "1234.50 kWh/(m²·a)": lambda v: f"{v:.2f} kWh/(m²·a)",
+    "1234.50 l/100 km": lambda v: f"{v:.2f} l/100 km",
+    "1,234.50 €/m²": lambda v: f"{v:,.2f} €/m²",
+    "1234.50 m·s⁻¹": lambda v: f"{v:.2f} m·s⁻¹",
+    "1234.50 %/a": lambda v: f"{v:.2f} %/a",
+    "$1,234.50/h": lambda v: f"${v:,.2f}/h",
     "1.234.567": lambda v: f"{round(v * 1000):,}".replace(",", "."),
 }
 
@@ -163,6 +170,9 @@ def test_what_cells_are_worth(cells: list[str], found: list[str]) -> None:
         ["1st", "2nd"],
         ["Q1", "Q2"],
         ["--5", "7"],
+        ["12/h", "8/h"],
+        ["5 €/", "6 €/"],
+        ["5 kg/(m", "6 kg/(m"],
         ["9" * 70 + " kg"],
     ],
 )
@@ -186,6 +196,21 @@ def test_what_can_be_read_in_two_ways_is_asked() -> None:
         assert isinstance(column, Number) and column.codes(table.column("x"))[0] == first
         assert column.request == said.replace("numeric", column.kind)
         assert not any("two ways" in note for note in notes)
+
+
+@pytest.mark.parametrize("unit", [" €/m²", " EUR/l", " $/kg"])
+def test_a_price_for_a_unit_may_have_three_decimals(unit: str) -> None:
+    cells = [f"1.{200 + 7 * i}{unit}" for i in range(9)]
+    assert {one.example for one in readings(cells, ".")} == {f"1234.5{unit}", f"1.234,5{unit}"}
+    assert [one.example for one in readings(cells, ",")] == [f"1.234,5{unit}"]
+    assert [one.example for one in readings([*cells, f"0.995{unit}"], ".")] == [f"1234.5{unit}"]
+
+
+def test_a_number_with_a_unit_among_numbers_is_not_called_missing() -> None:
+    cells = [f"{100 + 13 * i}" for i in range(40)]
+    with pytest.raises(InputError) as raised:
+        infer_schema(from_text("x,y\n" + "".join(f"{cell},{i % 7}\n" for i, cell in enumerate([*cells, "900 €/m²"]))))
+    assert raised.value.hint is not None and raised.value.hint.startswith("write 1234.5, without commas")
 
 
 def test_a_constant_keeps_its_unit() -> None:

@@ -32,8 +32,11 @@ def notes(**columns: list[object]) -> list[str]:
     return infer_schema(table(**columns))[1]
 
 
-@pytest.mark.parametrize("word", ["n/a", "<NA>", "#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"])
-def test_failed_formulas_are_missing(word: str) -> None:
+FAILED = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
+
+
+@pytest.mark.parametrize("word", ["n/a", "<NA>", "\\N", *FAILED])
+def test_what_programs_write_and_failed_formulas_are_missing(word: str) -> None:
     of = table(x=[word if i % 5 == 0 else i for i in range(N)])
     assert of.missing("x").sum() == N / 5
     assert infer_schema(of)[0].columns[0].kind == "integer"
@@ -212,7 +215,7 @@ class TestWordsForMissing:
         named = from_text("grade\n" + "\n".join(self.GRADE), na_values=["None"])
         assert not [line for line in infer_schema(named)[1] if "taken for missing" in line]
 
-    @pytest.mark.parametrize("hole", ["", "NA", "nan"])
+    @pytest.mark.parametrize("hole", ["", "NA", "nan", "\\N"])
     def test_none_beside_holes_written_otherwise_is_a_level(self, hole: str) -> None:
         cells: list[object] = [hole if i % 10 == 0 else grade for i, grade in enumerate(self.GRADE)]
         read = table(grade=cells)

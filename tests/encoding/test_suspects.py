@@ -544,6 +544,30 @@ def test_long_numbers_of_as_many_digits_may_be_codes(
     ] * bool(digits)
 
 
+@pytest.mark.parametrize(
+    ("values", "digits"),
+    [
+        (262_011_000_000_000 + 7919 * LONG.integers(0, 40, 300), 15),
+        (np.sort(262_011_000_000_000 + 7919 * LONG.integers(0, 40, 300)), 15),  # rows in the order of the id
+        (LONG.choice(LONG.integers(4 * 10**12, 5 * 10**12, 40), 300), 13),  # articles
+        (LONG.choice(LONG.integers(4 * 10**9, 5 * 10**9, 40), 300), 0),  # of fewer digits they may be amounts
+        (10 * LONG.choice(LONG.integers(4 * 10**12, 5 * 10**12, 40), 300), 0),
+        (1_600_000_000_000 + 60_000 * LONG.integers(0, 40, 300), 0),  # milliseconds since 1970
+        (262_011_000_000_000 + 7919 * np.arange(300), 0),  # a meter
+        (262_011_000_000_000 + 7919 * LONG.integers(0, 10, 300), 0),
+    ],
+)
+def test_ids_of_many_digits_that_occur_again_are_said(
+    tmp_path: Path, values: npt.NDArray[np.int64], digits: int
+) -> None:
+    rows = "".join(f"{value},{i * 37 % 101 / 3}\n" for i, value in enumerate(values))
+    found = notes(read_table([str(save(tmp_path, "long.csv", f"imsi,y\n{rows}"))]))
+    assert [line for line in found if "digits, as ids have" in line] == [
+        f"column 'imsi' is modelled as a quantity, but all its numbers have {digits} digits, as ids have: `--column "
+        "imsi=carry` or `--exclude imsi` if they are codes"
+    ] * bool(digits)
+
+
 @pytest.mark.parametrize("name", ["phone_number", "phone2", "card_no", "ssn", "customer_number"])
 def test_names_of_codes_have_one_line(tmp_path: Path, name: str) -> None:
     rows = "".join(f"{value},{i % 7 / 3}\n" for i, value in enumerate(LONG.integers(2 * 10**9, 10**10 - 1, 60)))

@@ -202,7 +202,7 @@ def test_detection_limits_are_not_called_missing(tmp_path: Path, cell: str, limi
     assert line.endswith(hint + "; '?': `--na-values '?'` if that means missing")
 
 
-@pytest.mark.parametrize("cell", ["{}/80", "{} x 20", "{}.5;-7.25", "{}±3", "{}|4"])
+@pytest.mark.parametrize("cell", ["{}/80", "{} x 20", "{}.5;-7.25", "{}±3", "{}|4", "{}:1"])
 def test_two_numbers_in_a_cell_are_said(tmp_path: Path, cell: str) -> None:
     path = save(tmp_path, "two.csv", "x\ty\n" + "".join(f"{cell.format(100 + i)}\t{i % 7}\n" for i in range(N)))
     first = cell.format(100)

@@ -11,12 +11,13 @@ number: microseconds are exact over some thirty years.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Literal, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
@@ -26,7 +27,8 @@ from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Cells
-from vgi_cli.columns.months import ENGLISH, NUMBERS, STYLES, pattern, style_of
+from vgi_cli.columns.calendar import part_of
+from vgi_cli.columns.months import ENGLISH, NUMBERS, OF_DAYS, STYLES, WEEKDAYS, pattern, style_of
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Moments, Tick, What
 from vgi_cli.columns.periods import PERIODS, first_days, periods_of, unit_of, week, week_of
 
@@ -45,6 +47,8 @@ _FIELDS: Mapping[str, str] = {
     "m": "0?[1-9]|1[0-2]",
     "b": pattern("b"),
     "B": pattern("B"),
+    "a": pattern("a"),
+    "A": pattern("A"),
     "d": "0?[1-9]|[12][0-9]|3[01]",
     "e": "1er|[2-9]|[12][0-9]|3[01]",
     "H": "[01]?[0-9]|2[0-3]",
@@ -58,8 +62,8 @@ _FIELDS: Mapping[str, str] = {
     "q": "[1-4]",
     "z": "Z|[+-][0-9]{2}(?::?[0-9]{2})?",
 }
-"""What a format may hold after `%`, as Python's strptime; %q is a quarter, and %e a day as French has it (1er, 2,
-3); the fraction of a second may be absent from a cell."""
+"""What a format may hold after `%`, as Python's strptime; %a and %A are the weekday of the date, %q is a quarter, and
+%e a day as French has it (1er, 2, 3); the fraction of a second may be absent from a cell."""
 _PADDED = "mdHIV"
 """Fields that may be written without a leading zero: `%-d`."""
 _DURATION = (
@@ -151,6 +155,7 @@ def _problem(what: What, text: str) -> str | None:
         days = {"D": days, "M": days[:2], "Q": [days[0], {"q"}], "W": [{"G"}, {"V"}]}[unit_of(set(fields))]
     clocks = [set("HI"), set("M")] if what in ("time", "datetime") else []
     allowed = set().union(*days, *(clocks and [*clocks, set("Sfp")]), *([set("z")] if what == "datetime" else []))
+    allowed |= set("aA") if "d" in allowed else set()
     for choice in (*days, *clocks):
         if len(choice & set(fields)) != 1:
             return f"a {what} has one of {' or '.join(sorted('%' + field for field in choice))}, got '{text}'"
@@ -253,6 +258,9 @@ def _read(cells: Fields, what: What, text: str, rows: Ints | None) -> Reading:
         tick = unit_of(fields) if what == "date" else "D"
         days, exist = _dates(number, fields, tick)
         matched = matched & exist
+        if (field := _named_by(fields, "aA")) is not None:
+            named = [WEEKDAYS.get(name.lower(), 0) for name in fields[field]]
+            matched = matched & (part_of(days.astype(np.float64), "D", "weekday") == named)
         if what == "date":
             return Reading(matched, np.where(matched, days, 0), tick, fields)
         seconds = seconds + days * DAY
@@ -315,6 +323,8 @@ class Clock:
     ragged  whether a fraction of zero is left out
     months  whether the names of months are upper or lower case; empty: `Jan`
     names   the style of the names of months (columns/months.py); empty: English
+    weekdays  whether the names of weekdays are upper or lower case, and ...
+    days    ... their style; empty: `Mon`, in English
     halves  whether am and pm are lower case; empty: `AM`
     offset  from UTC as it is written, empty where none is
     fixed   whether all cells have this offset
@@ -331,6 +341,8 @@ class Clock:
     ragged: bool = False
     months: Case = ""
     names: str = ""
+    weekdays: Case = ""
+    days: str = ""
     halves: Case = ""
     offset: str = ""
     zone: str | None = None
@@ -478,6 +490,8 @@ class Clock:
         field = piece[-1]
         if field in ("b", "B"):
             return _in_case(STYLES[field][self.names][month - 1], self.months)
+        if field in ("a", "A"):
+            return _in_case(OF_DAYS[field][self.days][datetime(year, month, day).weekday()], self.weekdays)
         if field == "e":
             return "1er" if day == 1 else str(day)
         if field in ("p", "z"):
@@ -623,18 +637,33 @@ def text_clock(what: What, format: str, reading: Reading, observed: Bools) -> Cl
                 first = first.replace(f"%{field}", f"%-{field}")
         format = "|".join([first, *more])
     origin = _origin(what, ticks, reading.unit, step)
-    months = _case(fields.get("b", fields.get("B")), observed, "title")
-    halves = _case(fields.get("p"), observed, "upper")
-    names = months_of(reading, observed) or ""
     return Clock(
-        what, reading.unit, origin, step, format, digits, 0 in lengths, months, names, halves, offset, fixed=fixed
+        what,
+        reading.unit,
+        origin,
+        step,
+        format,
+        digits,
+        0 in lengths,
+        months=_case(fields.get("b", fields.get("B")), observed, "title"),
+        names=names_of(reading, observed, "bB") or "",
+        weekdays=_case(fields.get("a", fields.get("A")), observed, "title"),
+        days=names_of(reading, observed, "aA") or "",
+        halves=_case(fields.get("p"), observed, "upper"),
+        offset=offset,
+        fixed=fixed,
     )
 
 
-def months_of(reading: Reading, observed: Bools) -> str | None:
-    """The style of the names of months that cells have; English where they have none, None where no language has them
-    all."""
-    field = next((one for one in "bB" if one in reading.fields), None)
+def _named_by(fields: Mapping[str, object], either: str) -> str | None:
+    """Which of two fields of names some fields hold."""
+    return next((one for one in either if one in fields), None)
+
+
+def names_of(reading: Reading, observed: Bools, either: str) -> str | None:
+    """The style of the names of months (`bB`) or weekdays (`aA`) that cells have; English where they have none, None
+    where no language has them all."""
+    field = _named_by(reading.fields, either)
     if field is None:
         return ENGLISH
     counts = Counter(name.lower() for name in reading.fields[field][observed & reading.matched].tolist() if name)
@@ -693,10 +722,28 @@ def step_of(ticks: Ints, unit: Tick) -> int:
     return next((step for step in steps if not (ticks % step).any()), 1)
 
 
+_WEEKDAY = re.compile(rf"(?:(?P<A>{_FIELDS['A']})|(?P<a>{_FIELDS['a']}))(?P<gap>, ?| )")
+"""A weekday before a date."""
+
+
+def _possible(what: What, text: str) -> Iterator[str]:
+    """The formats that a text may have: those of FORMATS, and where it begins with a weekday (as `Mar 2020` does too),
+    those of dates and datetimes behind one."""
+    yield from FORMATS[what]
+    if what in ("date", "datetime") and (found := _WEEKDAY.match(text)) is not None:
+        before = f"%{'A' if found['A'] else 'a'}{found['gap']}"
+        yield from (before + format for format in FORMATS[what] if not is_period(format))
+
+
+def without_weekday(format: str) -> str:
+    """A format that is one of FORMATS, but for a weekday before it."""
+    return re.sub("^%[aA](, ?| )", "", format)
+
+
 def candidates(whats: tuple[What, ...], texts: list[str]) -> Iterator[tuple[What, str]]:
     """The formats of FORMATS that some texts all have."""
     for what in whats:
-        for format in FORMATS[what]:
+        for format in _possible(what, texts[0]):
             pattern = _compiled(format)
             if all(pattern.match(text) for text in texts):
                 yield what, format
@@ -758,6 +805,29 @@ def _swapped(format: str) -> str:
     return other if other in _DATES else format
 
 
+LENGTHS = frozenset(
+    {
+        *("duration", "elapsed", "worked", "runtime", "lap", "laptime", "overtime", "uptime", "downtime", "delay"),
+        *("laufzeit", "wartezeit", "fahrzeit", "überstunden", "verspätung", "durée", "duree", "retard"),
+        *("duración", "duracion", "retraso", "durata", "ritardo", "duração", "duracao", "atraso", "looptijd"),
+        *("vertraging", "overuren"),
+    }
+)
+"""Words in the names of columns that hold lengths of time, in small letters."""
+COMPOUNDS = ("dauer", "duur")
+"""What such words end with in languages that write compounds as one."""
+ENDS = frozenset({"start", "begin", "end", "from", "to", "until", "at", "beginn", "ende", "von", "bis"})
+"""Words in names that say when something begins or ends."""
+
+
+def named_long(name: str) -> bool:
+    """Whether the name of a column says that it holds lengths of time, not times of day."""
+    apart = re.sub(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])", " ", unicodedata.normalize("NFC", name))
+    words = [word.casefold() for word in re.findall(r"[^\W\d_]+", apart)]
+    both = [*words, *map("".join, pairwise(words))]  # run_time
+    return ENDS.isdisjoint(words) and any(word in LENGTHS or word.endswith(COMPOUNDS) for word in both)
+
+
 def looks_long(texts: list[str]) -> bool:
     """Whether some texts all are durations."""
     return all(re.fullmatch(_DURATION, text) for text in texts)
@@ -777,5 +847,5 @@ def _first(text: str) -> str | None:
     """The first format that a text has: a column is asked about more than once where a table is encoded anew."""
     if DECIMAL.fullmatch(text):
         return None
-    every = (format for formats in FORMATS.values() for format in formats)
+    every = (format for what in FORMATS for format in _possible(what, text))
     return next((format for format in every if _compiled(format).match(text)), None)

@@ -30,6 +30,7 @@ from vgi_cli.columns.base import (
     Scores,
 )
 from vgi_cli.columns.clock import (
+    DAY,
     DECIMAL,
     DECIMALS,
     FORMATS,
@@ -45,12 +46,14 @@ from vgi_cli.columns.clock import (
     like,
     looks_long,
     mixed,
-    months_of,
+    named_long,
+    names_of,
     read,
     text_clock,
     to_unit,
     typed_clock,
     within_calendar,
+    without_weekday,
     zone_known,
 )
 from vgi_cli.columns.form import Measure, Observed
@@ -64,11 +67,11 @@ from vgi_cli.columns.wording import (
     FAR_WARNED,
     MANY_WARNED,
     beyond_words,
+    different,
     example,
     first_cell,
     kind_flag,
     missing_hint,
-    others,
     share_of,
     typed,
     unless_missing,
@@ -470,23 +473,26 @@ def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, 
                 found[what, format] = reading
     if not found and asked.detail is None and asked.kind in (None, "date") and all(map(_is_date, some)):
         found = {("date", several): read(cells, "date", several) for several in mixed(cells)}
-    long = asked.kind == "duration" or (asked.kind is None and not found and looks_long(some))
+    times = asked.kind is None and {what for what, _ in found} == {"time"} and named_long(cells.name)
+    long = asked.kind == "duration" or (asked.kind is None and (times or not found) and looks_long(some))
     if long and (reading := read(cells, "duration", "")).matched[observed].all():
-        found["duration", ""] = reading
+        return {("duration", ""): reading}
     return found
 
 
 def _in_one_language(what: What, format: str, reading: Reading, observed: Bools) -> bool:
-    """Whether one language has all names of months that cells have; of months without a day in another language than
-    English two of them at least, since SET-12 and SET-13 may be codes."""
-    style = months_of(reading, observed)
+    """Whether one language has all names of months that cells have, and one all of weekdays; of months without a day in
+    another language than English two of them at least, since SET-12 and SET-13 may be codes."""
+    if names_of(reading, observed, "aA") is None:
+        return False
+    style = names_of(reading, observed, "bB")
     if style == ENGLISH or style is None or what != "date" or not is_period(format):
         return style is not None
     return len(np.unique(reading.ticks[observed] % 12)) > 1
 
 
 def _is_date(text: str) -> bool:
-    """Whether a text is a date of a day in any format."""
+    """Whether a text is a date of a day in any format, without a weekday."""
     format = like([text])[0]
     return format in FORMATS["date"] and not is_period(format)
 
@@ -554,7 +560,8 @@ def doubt(cells: Cells) -> str | None:
     best = counts.most_common(1)[0][0]
     whole = [one for one in counts if read(cells, _what(one), one).matched[~cells.missing].all()]
     if whole:  # but for the names of months
-        return None if is_period(whole[0]) else f"{carried}: the names of its months are of several languages"
+        names = "weekdays" if without_weekday(whole[0]) != whole[0] else "months"
+        return None if is_period(whole[0]) else f"{carried}: the names of its {names} are of several languages"
     if len(counts) > 1 and counts.total() == len(some):
         shown = " and ".join(f"'{format}'" for format, _ in counts.most_common(2))
         line = f"{carried}: its cells have several formats, {shown}"
@@ -566,7 +573,10 @@ def doubt(cells: Cells) -> str | None:
     what = _what(best)
     wrong = ~cells.missing & ~read(cells, what, best).matched
     share = f"{share_of(int((~cells.missing & ~wrong).sum()), int((~cells.missing).sum()))} are {what}s ('{best}')"
-    also = f"{first_cell(cells, wrong)}{others(int(wrong.sum()))}"
+    also = example(cells, wrong)
+    if without_weekday(best) != best and set(like(different(cells, wrong))) == {best}:
+        has = "has another weekday than its date" if wrong.sum() == 1 else "have other weekdays than their dates"
+        return f"{carried}: {share}, but {also} {has}: correct them, or take the weekdays out of the column"
     return f"{carried}: {share}, but also {also}: {missing_hint(cells, wrong)}"
 
 
@@ -586,9 +596,17 @@ def century_note(column: Moment) -> str | None:
 
 
 def duration_note(column: Moment, cells: Cells) -> str | None:
-    """One line on a column of times of day that may be durations (`5:40`, of minutes and seconds): hours of one digit,
-    all before noon, and most of them no full five minutes, as times that people write are."""
+    """One line on a column of durations by its name alone, or of times of day that may be durations (`5:40`, of minutes
+    and seconds): hours of one digit, all before noon, and most of them no full five minutes, as times that people write
+    are."""
     clock = column.clock
+    if clock.what == "duration" and cells.textual and named_long(column.name):
+        if column.number.low < 0 or column.number.high >= DAY or "%D" in clock.format:
+            return None
+        what = (
+            f"column '{column.name}' is taken for durations, by its name, such as {first_cell(cells, ~cells.missing)}"
+        )
+        return f"{what}: `{kind_flag(column.name, 'time')}` if it holds times of day"
     if clock.what != "time" or "%-H" not in clock.format or not cells.textual:
         return None
     if clock.begins or column.number.high >= NOON:
@@ -621,4 +639,4 @@ def several_note(column: Moment) -> str | None:
 
 
 def _what(format: str) -> What:
-    return next(what for what in FORMATS if formats_in(format)[0] in FORMATS[what])
+    return next(what for what in FORMATS if without_weekday(formats_in(format)[0]) in FORMATS[what])

@@ -30,14 +30,20 @@ CODES = (
 )
 MONEY = frozenset({*SIGNS, *CODES, "US$", "A$", "C$", "R$", "kr", "kr.", "Kč", "zł", "Ft", "Rs", "Rs.", "Fr."})
 """Currencies: amounts of them have no three decimals."""
-_UNIT = r"[%‰]|°[CFK]?|[^\W\d_]{1,12}\.?(?:[/·][^\W\d_]{1,6})?[²³]?"
 _MONEY = "|".join(map(re.escape, sorted(MONEY, key=len, reverse=True)))
+_SIMPLE = rf"(?:{_MONEY}|[%‰]|°[CFK]?|[^\W\d_]{{1,12}}\.?)(?:⁻[¹²³]|\^-?\d)?"
+_TIMES = rf"{_SIMPLE}(?:[{BLANKS}]?[·⋅*][{BLANKS}]?{_SIMPLE}){{0,3}}"
+_PER = rf"[{BLANKS}]?/[{BLANKS}]?(?:\d{{1,4}}[{BLANKS}]?)?(?:{_TIMES}|\({_TIMES}\))"
+_UNIT = rf"{_TIMES}(?:{_PER}){{0,2}}"
 SHAPE = re.compile(
     rf"(?P<open>\()?(?P<first>[+{MINUS}])?(?P<prefix>(?:{_MONEY})[{BLANKS}]?)?(?P<second>[+{MINUS}])?"
     rf"(?P<body>[.,]?\d(?:[\d.,'\u2019_{BLANKS}]*\d)?)"
-    rf"(?P<suffix>[{BLANKS}]?(?:{_MONEY}|{_UNIT}))?(?P<close>\))?"
+    rf"(?P<suffix>[{BLANKS}]?{_UNIT}|(?(prefix){_PER}|(?!)))?(?P<close>\))?"
 )
-"""A number with a sign or in brackets, between a currency and a unit."""
+"""A number with a sign or in brackets, between a currency and a unit, which may be a product or a ratio of others
+(`€/m²`, `kWh/(m²·a)`, `l/100 km`; behind a currency also what follows a slash, `$12/h`)."""
+COMPOUND = re.compile(r"[/·⋅*]")
+"""What stands between the units of which a unit is made."""
 LOOKED_AT = 200
 """Cells that are looked at before all are read."""
 LONGEST = 60
@@ -53,8 +59,8 @@ PERIOD = re.compile(r"P(?:\d+[YMWD])*(?:T(?:\d+(?:[.,]\d+)?[HMS])+)?")
 PADDED = re.compile(r"(?:^|[^\d.,:'])0\d")
 """Leading zeros, which numbers of things have, and quantities have not."""
 WORDS = re.compile(r"[^\W\d_]+")
-PAIR = re.compile(r"[+-]?\d+(?:\.\d+)? ?(?P<mark>[/x×±;,|]) ?[+-]?\d+(?:\.\d+)?")
-"""Two numbers in one cell: `120/80`, `20 x 30`, `52.1, 13.4`."""
+PAIR = re.compile(r"[+-]?\d+(?:\.\d+)? ?(?P<mark>[/x×±;,|:]) ?[+-]?\d+(?:\.\d+)?")
+"""Two numbers in one cell: `120/80`, `20 x 30`, `52.1, 13.4`, `3:1`."""
 SHORT = 6
 """Digits of a code in whole groups are more than that."""
 EXAMPLE, INDIAN = "1234.5", "1234567.5"
@@ -222,7 +228,8 @@ def readings(texts: Sequence[str], decimal: str, *, codes: bool = False) -> list
     bodies = [shape.body for shape in known]
     fits = _fits(bodies, decimal)
     if len(fits) > 1:
-        fits = _likelier(bodies, fits, decimal, money=prefix in MONEY or suffix in MONEY)
+        money, rate = MONEY & {prefix, COMPOUND.split(suffix)[0].strip()}, COMPOUND.search(suffix)
+        fits = _likelier(bodies, fits, decimal, money=bool(money and not rate), price=bool(money and rate))
     alone = len(fits) == 1 and not prefix and not suffix and not codes
     if alone and not _numbers_alone(bodies, *fits[0], decimal):
         return []
@@ -282,8 +289,9 @@ def _numbers_alone(bodies: Sequence[str], thousands: str, point: str, indian: bo
     return point == decimal or any(max(map(len, body.split(point))) > 1 for body in bodies)
 
 
-def _likelier(bodies: Sequence[str], fits: list[_Fit], decimal: str, *, money: bool) -> list[_Fit]:
-    """Of two ways to read every mark with three digits after it, the one for which there are reasons; else both."""
+def _likelier(bodies: Sequence[str], fits: list[_Fit], decimal: str, *, money: bool, price: bool) -> list[_Fit]:
+    """Of two ways to read every mark with three digits after it, the one for which there are reasons; else both.
+    `money`: amounts, which have no three decimals; `price`: such for a unit (1.234 €/m²), which may (1.899 €/l)."""
     apart = [fit for fit in fits if fit[0]]
     together = [fit for fit in fits if not fit[0]]
     if decimal == ",":  # which the user said
@@ -294,7 +302,7 @@ def _likelier(bodies: Sequence[str], fits: list[_Fit], decimal: str, *, money: b
     small = [body for body in bodies if mark not in body and body.strip("0")]
     if len(bodies) - len(small) >= FEWEST and small and mark == ",":
         return apart[:1]
-    return together if mark == "." else fits
+    return together if mark == "." and not price else fits
 
 
 def spelling_of(texts: Sequence[str], counts: Sequence[int]) -> Spelling | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vgi_cli.columns.base import Cells
-from vgi_cli.columns.notation import BLANKS, SIGNS
+from vgi_cli.columns.notation import BLANKS, COMPOUND, SHAPE, SIGNS
 from vgi_cli.columns.numerals import NUMBER, Bools
 
 LONGEST = 80
@@ -82,7 +82,10 @@ def is_written(text: str, decimal: str) -> bool:
     """Whether a text is a number to a person and none here, by the decimal mark of the table."""
     if is_plain(text, decimal):
         return False
-    return WRITTEN.fullmatch(text) is not None or DOTTED[decimal].fullmatch(text) is not None
+    if WRITTEN.fullmatch(text) is not None or DOTTED[decimal].fullmatch(text) is not None:
+        return True
+    shape = SHAPE.fullmatch(text)
+    return shape is not None and COMPOUND.search(shape["suffix"] or "") is not None
 
 
 def example(cells: Cells, which: Bools) -> str:

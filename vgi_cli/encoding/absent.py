@@ -15,11 +15,11 @@ from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import Alarm, are, different, folded, token_flag
 from vgi_cli.table.base import Table
-from vgi_cli.table.texts import WORDS
+from vgi_cli.table.texts import DUMPED, WORDS
 
 NONE = "None"
 """The word that is kept as a level of a column whose missing cells are written otherwise."""
-BY_PROGRAMS = frozenset(WORDS) - {NONE, "N/A", "n/a"}
+BY_PROGRAMS = frozenset({*WORDS, DUMPED}) - {NONE, "N/A", "n/a"}
 """Words that programs write for a missing cell; by the others a person may mean an answer."""
 
 

@@ -36,6 +36,8 @@ NINES_AWAY = 0.5
 """How far from the other values 99, -999 and the like have to be, in units of the range of these."""
 NEGATIVE = re.compile(r"-(?:[1-9]|77+|88+|99+|9[678])")
 """Codes of surveys for cells without an answer: -1, -9, -77, -88, -99, -97."""
+UNANSWERED = (7.0, 8.0, 9.0)
+"""Codes of surveys beside answers of one digit: not applicable, don't know, refused."""
 SCALES = (
     "strongly disagree, disagree, somewhat disagree, slightly disagree, neither agree nor disagree, neither, neutral, "
     "undecided, slightly agree, somewhat agree, agree, strongly agree",
@@ -92,6 +94,9 @@ def _like_missing(levels: Sequence[str]) -> list[str]:
     others = [level for level in levels if level not in negative]
     beside = _beside_nines(levels)
     coded = len(others) > 1 and all(map(COMMA.fullmatch, others)) and all(map(NEGATIVE.fullmatch, negative))
+    numbers = sorted(number for level in levels if (number := number_of(level)) is not None)
+    codes = codes_above(numbers) if len(numbers) == len(levels) else ()
+    above = codes if codes and codes_alone(codes, numbers[-len(codes) - 1]) else ()
     return [
         level
         for level in levels
@@ -100,7 +105,22 @@ def _like_missing(levels: Sequence[str]) -> list[str]:
         or level in beside
         or (coded and level in negative)
         or (level == NINE and _far_nine(levels))
+        or number_of(level) in above
     ]
+
+
+def codes_above(values: Sequence[float]) -> tuple[float, ...]:
+    """Those of the different values of a column, smallest first, that may be codes for cells without an answer: 7, 8 or
+    9 beyond a gap above whole numbers from 0 or 1 on without one."""
+    steps = next((i for i, value in enumerate(values) if value != values[0] + i), len(values))
+    codes = tuple(values[steps:])
+    return codes if steps > 1 and values[0] in (0, 1) and set(codes) <= set(UNANSWERED) else ()
+
+
+def codes_alone(codes: Sequence[float], highest: float) -> bool:
+    """Whether such codes of one column are no chance: 8 and 9 (and 7), and two numbers at least between them and the
+    highest value of the scale."""
+    return len(codes) > 1 and codes[-2:] == UNANSWERED[1:] and codes[0] - highest > NINE_AWAY
 
 
 def _far_nine(levels: Sequence[str]) -> bool:
@@ -148,10 +168,10 @@ def _unanswered(table: Table, found: Mapping[str, Mapping[str, int]]) -> str:
     more = f" and {len(said) - MOST_TOKENS} more" if len(said) > MOST_TOKENS else ""
     are, means = ("is a level", "it means") if len(said) == 1 else ("are levels", "they mean")
     where = f"{', '.join(said[:MOST_TOKENS])}{more} {are} of {named('column', names)}"
-    return f"{where}: {_means_nothing(table, names, list(first))} if {means} missing"
+    return f"{where}: {means_nothing(table, names, list(first))} if {means} missing"
 
 
-def _means_nothing(table: Table, names: Sequence[str], levels: Sequence[str]) -> str:
+def means_nothing(table: Table, names: Sequence[str], levels: Sequence[str]) -> str:
     """How levels of some columns are made to mean missing in all of these."""
     if len(names) == 1 and len(levels) == 1:
         return made_missing(table.column(names[0]), levels[0])

@@ -42,6 +42,7 @@ from vgi_cli.encoding.limits import limits_as_missing
 from vgi_cli.encoding.mostly_empty import mostly_empty
 from vgi_cli.encoding.ranks import ranks
 from vgi_cli.encoding.redundant import codes_of, looked_for
+from vgi_cli.encoding.scale_codes import scale_codes
 from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.series import series
 from vgi_cli.encoding.shuffled import shuffled_keys
@@ -76,6 +77,11 @@ MANY = 0.02
 the end of a day."""
 ENDS_OF_DAY = (0, 86_340, 86_399)
 """Seconds: 00:00, 23:59 and 23:59:59, which stand for a time that nobody wrote down."""
+CODED = re.compile(r"77+|88+|99+|9+[678]")
+"""Codes of surveys for cells without an answer that have two digits or more."""
+FEWEST_STEP, SO_SMALL = 10, 0.5
+"""Of the other values of a column with such codes the greatest common divisor at least, and what share of the least of
+them the codes are at most."""
 FAR, BELOW = "far from all other values", "negative, unlike all other values"
 KEY = re.compile(r"(?:(?:^|[\W_])(?i:id|key|code|nr|no|number)|[a-z](?:ID|Id|Key|Code|Nr|No|Number))$")
 """What the name of a key ends with: `id`, `patient_id`, `PatientID`, but not `humid`."""
@@ -88,6 +94,9 @@ LONG_CODE = 10
 """Digits that all numbers of a column have, from which on they may be telephone numbers or numbers of cards."""
 HARDLY_TWICE = 0.9
 """Share of different ones among such numbers, at least."""
+LONG_ID, OFTEN = 12, 0.5
+"""Digits from which on they may be ids whatever that share is (of a subscriber, of an article); and the share at most
+where ids that go up come from rows in their order."""
 EPOCHS = (6.3e8, 2.2e9)
 """Seconds since 1970 in 1990 and in 2039: such numbers, and their thousandth and millionth parts, are times."""
 FEWEST_DATES = 10
@@ -119,7 +128,7 @@ def suspects(
     )
     doubts += numbers_as_codes(table, unnamed)
     doubts += limits_as_missing(table, schema) + words_for_missing(table, schema)
-    doubts += missing_levels(table, schema.encoded) + spelled_alike(schema.encoded)
+    doubts += missing_levels(table, schema.encoded) + scale_codes(table, unnamed) + spelled_alike(schema.encoded)
     ranked = Ranked(table, schema, said)
     names = {*ranked.coded, *ranked.numbered}
     scales = _scales(table, [column for column in unnamed if column.name not in names])
@@ -279,24 +288,32 @@ def _codes(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
             if KEY.search(column.name) or not _long_codes(values):
                 continue
             digits = len(plain(float(values[0])))
-            what = f"is modelled as a quantity, but all its numbers have {digits} digits, and hardly any occurs twice"
+            why = ", and hardly any occurs twice" if _hardly_twice(values) else ", as ids have"
+            what = f"is modelled as a quantity, but all its numbers have {digits} digits{why}"
             rule = f"{rule.removesuffix('it is one')}they are codes"
         lines.append((column.name, f"column '{column.name}' {what}: {rule}"))
     return folded(lines)
 
 
 def _long_codes(values: Floats) -> bool:
-    """Whether whole numbers, all with as many digits, may be telephone numbers or numbers of cards: quantities of so
-    many digits have other numbers of them, and times lie close together; a meter only goes up."""
+    """Whether whole numbers, all with as many digits, may be numbers of telephones or cards, or ids: quantities of so
+    many digits have other numbers of them or are round, and times lie close together; a meter only goes up."""
     least, most = float(values.min()), float(values.max())
     digits = len(plain(least))
     if least < 10.0 ** (LONG_CODE - 1) or most >= min(10.0**digits, EXACT):
         return False
-    steps = np.diff(values)
-    if (steps >= 0).all() or (steps <= 0).all() or len(np.unique(values)) < HARDLY_TWICE * len(values):
+    steps, different = np.diff(values), np.unique(values)
+    if not _hardly_twice(values) and (digits < LONG_ID or (different % 10 == 0).all()):
+        return False
+    if ((steps >= 0).all() or (steps <= 0).all()) and len(different) > OFTEN * len(values):
         return False
     times = any(EPOCHS[0] * per <= least and most <= EPOCHS[1] * per for per in (1.0, 1e3, 1e6))
-    return not times and _calendar(np.unique(values // 10.0 ** (digits - 8))) != "dates"
+    return not times and _calendar(np.unique(different // 10.0 ** (digits - 8))) != "dates"
+
+
+def _hardly_twice(values: Floats) -> bool:
+    """Whether nearly all of some values are different."""
+    return len(np.unique(values)) >= HARDLY_TWICE * len(values)
 
 
 def _dates(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
@@ -356,7 +373,7 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
         finite = values[np.isfinite(values)]
         far_off = dict.fromkeys(_unusual(column, far_values(finite), len(finite)), FAR)
         if isinstance(column, Number):
-            far_off = {**dict.fromkeys(negative_codes(finite), BELOW), **far_off}
+            far_off = {**dict.fromkeys(negative_codes(finite), BELOW), **_small_codes(finite), **far_off}
         for far, what in far_off.items():
             number = isinstance(column, Number) and column.notation is None
             text = plain(far.value) if number else column.spell(np.array([far.value]), None)[0]
@@ -474,6 +491,24 @@ def _set_apart(u: Floats, low: int, high: int, needed: Floats) -> bool:
     gaps = np.concatenate([first - u[:low], u[len(u) - high :] - last])
     with np.errstate(over="ignore"):
         return bool((gaps > needed * (last - first)).all())
+
+
+def _small_codes(values: Floats) -> dict[_Far, str]:
+    """Of some finite values the least ones, at most MOST_CODES, that look like codes of a survey (98 and 99 of incomes
+    from 450 on), with what sets them apart: the others are all far larger, and multiples of a step that they are not
+    of."""
+    distinct, cells = np.unique(values, return_counts=True)
+    if not len(distinct) or distinct[0] <= 0 or distinct[-1] >= EXACT or (distinct != np.rint(distinct)).any():
+        return {}
+    for count in range(min(MOST_CODES, len(distinct) - FEWEST), 0, -1):
+        codes, rest = distinct[:count], distinct[count:]
+        if codes[-1] > SO_SMALL * rest[0] or not all(CODED.fullmatch(plain(code)) for code in codes.tolist()):
+            continue
+        step = int(np.gcd.reduce(rest.astype(np.int64)))
+        if step >= FEWEST_STEP and cells[:count].min() >= FEWEST_CODED and (codes % step > 0).all():
+            what = f"far below all other values, multiples of {step:,},"
+            return {_Far(float(v), int(n)): what for v, n in zip(codes, cells[:count], strict=True)}
+    return {}
 
 
 def negative_codes(values: Floats) -> list[_Far]:

@@ -35,7 +35,9 @@ ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
 """What spreadsheets write where a formula failed."""
 WORDS = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None")
 """Words that programs and people write for a missing cell."""
-MISSING = ("", *WORDS, *ERRORS)
+DUMPED = r"\N"
+"""What a dump of a database has for NULL (MySQL, PostgreSQL)."""
+MISSING = ("", *WORDS, *ERRORS, DUMPED)
 """What stands for a missing cell in CSV, blanks around it aside, unless it is a level that is known."""
 HASHED = 1 << 20
 """Bytes: more than a small hash table of Arrow takes."""
