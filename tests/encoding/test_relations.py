@@ -1311,3 +1311,14 @@ def test_steps_of_few_rows_or_of_a_scale_of_few_points_are_chance() -> None:
         points = np.random.default_rng(seed).integers(0, 20, 400)
         frame = pd.DataFrame({"points": points, "mark": np.ceil(points / 2.3)})
         assert not [one for one in schema_of(frame).relations if one.how == "sum"]
+
+
+def test_fills_of_coarse_steps_keep_to_the_limits_of_their_column() -> None:
+    frame = calls(0)
+    schema = schema_of(frame)
+    true = frame.to_numpy(float)
+    missing = np.zeros(true.shape, bool)
+    missing[:, 0] = True
+    draws = np.where(missing, np.random.default_rng(0).gamma(1, 200, true.shape), true)[None]
+    keep_relations(draws, np.where(missing, 0.0, true), missing, schema)
+    assert np.array_equal(np.ceil(draws[0, :, 0] / 60), true[:, 1]) and draws[0, :, 0].min() == 0

@@ -123,7 +123,7 @@ def solve(
     if relation.slack and chance is not None:
         moved = _as_rounded(cells, place, values[..., place], computed, chance)
     else:
-        moved = _brought(values[..., place], low, high)
+        moved = _brought(values[..., place], *_within_limits(column, low, high))
     nearest, as_well = _within(column, moved, between, guessed=guessed)
     return np.where(as_well, nearest, value), able | as_well
 
@@ -496,6 +496,16 @@ def _within(column: ModelledColumn, values: Floats, between: _Between, *, guesse
     held = column.held(np.where(finite, values, number.low))
     able = finite & (held >= low - noise) & (held <= high + noise) & (held >= least - noise) & (held <= most + noise)
     return np.clip(held, least, most), able
+
+
+def _within_limits(column: ModelledColumn, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """From where to where a value may lie, within all limits of its column where these leave some of that."""
+    number = as_number(column)
+    if number is None:
+        return low, high
+    least, most = number.ends
+    some = (low <= most) & (high >= least)
+    return np.where(some, np.maximum(low, least), low), np.where(some, np.minimum(high, most), high)
 
 
 def clipped(column: ModelledColumn, values: Floats) -> Floats:
