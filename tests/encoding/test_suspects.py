@@ -478,6 +478,22 @@ def test_a_column_that_does_not_apply_to_a_level_is_said(tmp_path: Path) -> None
     assert asked(tmp_path, few, works) == []  # hardly anybody has
 
 
+def test_what_to_do_where_the_holes_are_the_cause_is_said_once(tmp_path: Path) -> None:
+    rows = [
+        ("" if i % 4 == 0 else x, "ab"[i % 4 > 0], "" if i % 5 == 0 else y, "vw"[i % 5 > 0]) for i, (x, y) in _pairs()
+    ]
+    text = "hours,work,cigarettes,smoke\n" + "".join(f"{','.join(row)}\n" for row in rows * 3)
+    found = notes(read_table([str(save(tmp_path, "two.csv", text))]))
+    lines = [note for note in found if "no cell in" in note or "was derived" in note]
+    names = [line.partition(" no cell")[0] for line in lines[:-1]]
+    assert names == ["column 'hours' has", "column 'cigarettes' has"]
+    assert all(line.endswith("leaves them blank)") for line in lines[:-1])
+    assert lines[-1] == (
+        "if 'work' or 'smoke' was derived from which cells are missing (the last visit of somebody who left, say), it "
+        "tells nothing else: `--exclude work` leaves it out of the fit"
+    )
+
+
 @settings(max_examples=30, deadline=None)
 @given(name=st.text(st.characters(codec="ascii", min_codepoint=32), min_size=1, max_size=12).filter(str.strip))
 def test_a_flag_that_is_offered_is_one_that_a_shell_takes(name: str) -> None:

@@ -532,8 +532,8 @@ def negative_codes(values: Floats) -> list[_Far]:
 
 def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str]:
     """Columns without a cell in all rows of a level of another column (`found`), or beyond a number of it, and with
-    cells in most other rows."""
-    lines = []
+    cells in most other rows; and what to do where that column is no cause of the holes, once for all of them."""
+    lines: list[tuple[str, str, str]] = []
     columns = {column.name: column for column in schema.encoded}
     kept = {(skip.name, skip.level) for skip in schema.skips}
     for one in alike(found):
@@ -549,35 +549,36 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
                 f"'{name}' is missing, and may be filled {either(free)} all the same"
             )
         where = f"'{name}' is {either(quoted)}"
-        lines.append(
-            _unasked(others, int(one.excludes(codes).sum()), where, flags_of(one, schema), _restated(name)) + against
-        )
+        lines.append((name, _unasked(others, int(one.excludes(codes).sum()), where, flags_of(one, schema)), against))
     for rule in thresholds_among(table, schema, [one.skip for one in found]) if looked_for(table, schema) else ():
         limit = columns[rule.name].spell(np.array([rule.limit]), None)[0]
         rows = int(rule.excludes(codes_of(table, columns[rule.name])).sum())
         where = f"'{rule.name}' is {rule.side} {limit}"
-        rest = f"; else they are extrapolated{_restated(rule.name)}"
-        lines.append(_unasked(rule.others, rows, where, flags_of(rule, schema), rest))
-    return capped(lines)
+        what = _unasked(rule.others, rows, where, flags_of(rule, schema))
+        lines.append((rule.name, f"{what}; else they are extrapolated", ""))
+    names = list(dict.fromkeys(name for name, _, _ in lines))
+    if len(lines) == 1:
+        return [f"{line}; {_restated(names)}{against}" for _, line, against in lines]
+    return [*capped([line + against for _, line, against in lines]), *([_restated(names)] if lines else [])]
 
 
-def _restated(name: str) -> str:
-    """What to do where a column is no cause of the holes."""
+def _restated(names: Sequence[str]) -> str:
+    """What to do where one of some columns is no cause of the holes."""
+    which = either([f"'{name}'" for name in names])
     return (
-        f"; if '{name}' was derived from which cells are missing (the last visit of somebody who left, say), it tells "
-        f"nothing else: `{typed('--exclude', name)}` leaves it out of the fit"
+        f"if {which} was derived from which cells are missing (the last visit of somebody who left, say), it tells "
+        f"nothing else: `{typed('--exclude', names[0])}` leaves it out of the fit"
     )
 
 
-def _unasked(others: Sequence[str], rows: int, where: str, flags: str, rest: str) -> str:
-    """A line on columns that have no cell in so many rows; `flags` leave them blank; `rest`: what else is to be said of
-    their fills there."""
+def _unasked(others: Sequence[str], rows: int, where: str, flags: str) -> str:
+    """A line on columns that have no cell in so many rows; `flags` leave them blank."""
     one = len(others) == 1
     has, apply = ("has", "it does") if one else ("have", "they do")
     return (
         f"{named('column', others)} {has} no cell in the {rows:,} rows where {where}, and cells in most others: if "
         f"{apply} not apply there, the fills of these rows mean nothing (`vgi impute {flags}` leaves them "
-        f"blank){rest}"
+        "blank)"
     )
 
 
