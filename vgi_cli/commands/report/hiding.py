@@ -29,7 +29,7 @@ from vgi_cli.reporting import Silent, Stage
 from vgi_cli.reports.values import Calibration, Hidden
 
 SHARE = 0.15
-"""Of the observed cells of a row."""
+"""Of the observed cells of a row of which no other row says what to hide."""
 EXACT_ROWS, CHAIN_ROWS = 1_000, 150
 """Rows of which cells are hidden: where draws are independent, and where each is a chain."""
 CHAIN_REFITS = 4
@@ -64,7 +64,7 @@ def hide_again(
     useful = ((~missing).sum(1) >= 2).nonzero()[:, 0]
     generator = stream(seed, "report/hidden")
     some = useful[torch.randperm(len(useful), generator=generator)[:most]]
-    hidden = chosen(missing[some], generator)
+    hidden = chosen(missing[some], missing[missing.any(1)], generator)
     if not bool(hidden.any()):
         return HiddenCells(None, {}, ["no cell could be hidden: no row has two observed cells"])
     own = rows.at(some)
@@ -101,13 +101,19 @@ def kept_apart(holdout: Mapping[str, Any] | None) -> HiddenCells:
     return HiddenCells(summary(scores, holdout["scored_rows"], holdout["scored_cells"]), scores, [])
 
 
-def chosen(missing: Tensor, generator: torch.Generator) -> Tensor:
-    """[R, columns] cells to hide of rows with holes [R, columns] and two observed cells at least: each observed one
-    with probability SHARE, but one of a row stays, the last one that chance would hide."""
+def chosen(missing: Tensor, patterns: Tensor, generator: torch.Generator) -> Tensor:
+    """[R, columns] cells to hide of rows with holes [R, columns] and two observed cells at least. Of every second row
+    those that are missing in another row, drawn at random from patterns [n, columns]; of the others, for what has no
+    holes is judged too, and of those that would lose none, each observed one with probability SHARE. One of a row
+    stays, the last one that chance would hide."""
     chance = torch.rand(missing.shape, generator=generator).masked_fill(missing, 2.0)
     hidden = chance < SHARE
+    if len(patterns):
+        other = patterns[torch.randint(len(patterns), (len(missing),), generator=generator)] & ~missing
+        hidden[::2] = torch.where(other.any(1, keepdim=True), other, hidden)[::2]
+    every = (hidden | missing).all(1)
     kept = chance.masked_fill(missing, -1.0).argmax(1)
-    hidden[torch.arange(len(hidden)), kept] = False
+    hidden[every, kept[every]] = False
     return hidden
 
 
