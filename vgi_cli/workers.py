@@ -32,24 +32,37 @@ class Workers:
     count: int = 1
 
     def each(
-        self, task: Callable[[Item, Tell], Made], items: Sequence[Item], tell: Tell = tell_nobody, *, room: int = 0
+        self,
+        task: Callable[[Item, Tell], Made],
+        items: Sequence[Item],
+        tell: Tell = tell_nobody,
+        *,
+        room: int = 0,
+        loops: bool = True,
     ) -> Iterator[tuple[int, Made]]:
         """The place of each item, and what a task makes of it, as soon as it is there, in whatever order.
 
-        task  (item, tell) -> what is made of it; an exception ends the work, and comes out here
-        tell  is told the share of all items that is done
-        room  bytes that a process needs for this, beside those that are there
+        task   (item, tell) -> what is made of it; an exception ends the work, and comes out here
+        tell   is told the share of all items that is done
+        room   bytes that a process needs for this, beside those that are there
+        loops  whether this needs the compiled loops of mixtures
         """
         for place, item in enumerate(items):
             yield place, task(item, lambda share, place=place: tell((place + share) / len(items)))  # type: ignore[misc]
 
     def in_order(
-        self, task: Callable[[Item, Tell], Made], items: Sequence[Item], tell: Tell = tell_nobody, *, room: int = 0
+        self,
+        task: Callable[[Item, Tell], Made],
+        items: Sequence[Item],
+        tell: Tell = tell_nobody,
+        *,
+        room: int = 0,
+        loops: bool = True,
     ) -> Iterator[Made]:
         """What a task makes of each item, in their order. As `each`."""
         early: dict[int, Made] = {}
         following = 0
-        for place, made in self.each(task, items, tell, room=room):
+        for place, made in self.each(task, items, tell, room=room, loops=loops):
             early[place] = made
             while following in early:
                 yield early.pop(following)

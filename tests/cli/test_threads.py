@@ -16,6 +16,7 @@ import pytest
 
 from tests.program import Vgi
 from vgi_cli.commands import sampling
+from vgi_cli.commands.evaluate import likelihood
 from vgi_cli.fitting.contest import contest, scoring
 from vgi_cli.machine import workers as machine
 from vgi_cli.runs.comparison import compared
@@ -79,6 +80,40 @@ def test_a_fit_is_the_same_by_any_number_of_processes(
     far = [report["imputation"].pop("sliced_wasserstein") for report in reports]
     assert far == [pytest.approx(far[0], rel=1e-9)] * 3  # it is computed on so many threads
     assert reports[0] == reports[1] == reports[2] and reports[0]["sampler"]["cells"] > 0
+
+
+CHAINS = [
+    ("flow", "metropolis", ["--set", "bootstrap=0"]),
+    ("flow", "metropolis", ["--set", "bootstrap=3"]),
+    ("flow", "gibbs", ["--set", "bootstrap=0"]),
+    ("vae", "latent", ["--set", "bootstrap=0"]),
+]
+
+
+@pytest.mark.parametrize(("model", "sampler", "also"), CHAINS, ids=lambda a: a if isinstance(a, str) else a[1])
+def test_chains_and_scores_are_the_same_by_any_number_of_processes(
+    model: str, sampler: str, also: list[str], vgi: Vgi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both(40).to_csv("t.csv", index=False)
+    both(40, hidden=0.0).to_csv("full.csv", index=False)
+    assert vgi("fit", "t.csv", "--model", model, "--epochs", "1", "--threads", "1", "--out", "run", *also).code == 0
+    teams: list[int] = []
+    real = machine._Team.__init__
+    monkeypatch.setattr(machine._Team, "__init__", lambda *a: (teams.append(a[3]), real(*a))[1])
+    monkeypatch.setattr(sampling, "SHARED_CELLS", 1)
+    monkeypatch.setattr(likelihood, "FIRST", 3)
+    drawn = ("impute", "--checkpoint", "run", "--m", "4", "--sampler", sampler, "--format", "long")
+    scored = ("evaluate", "--checkpoint", "run", "t.csv", "--truth", "full.csv", "--json")
+    files, reports = [], []
+    for threads in ("1", "3"):
+        assert vgi(*drawn, "--threads", threads, "--out", f"m{threads}.csv").code == 0
+        assert bool(teams) is (threads == "3")
+        reports.append(json.loads(vgi(*scored, "--threads", threads).out))
+        files.append(Path(f"m{threads}.csv").read_bytes())
+    assert files[0] == files[1]
+    assert len(teams) == 3, "draws, the draws that are compared with the truth, and the likelihood"
+    for name in ("loglik", "sampler"):
+        assert reports[0][name] == reports[1][name], name
 
 
 def test_a_fit_that_is_stopped_keeps_what_its_processes_scored(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -440,7 +440,7 @@ def test_the_units_of_the_ridge_are_saved_and_older_runs_have_the_variances() ->
     x, _ = rows_of(300)
     model = started(x)
     state = model.state_dict()
-    older = {name: value for name, value in state.items() if name != "gaussians.within"}
+    older = {name: value for name, value in state.items() if name != "gaussians.prior_precision"}
     table, penalty = em_table(x, with_holes(x)), model.penalty(None, 1e-3)
     for own, same in ((state, True), (older, False), (state, True)):
         other = GaussianMixture.build(
@@ -448,12 +448,12 @@ def test_the_units_of_the_ridge_are_saved_and_older_runs_have_the_variances() ->
         ).double()
         other.load_state_dict(own)
         ridge = shifted(other)._ridge(table.scale, penalty)
-        units = torch.linalg.inv(shifted(model).within) if same else torch.diag(1 / table.scale.variance[[0, 2]])
+        units = shifted(model).prior_precision if same else torch.diag(1 / table.scale.variance[[0, 2]])
         torch.testing.assert_close(ridge, shifted_components.SHIFT * units)
         assert torch.equal(other.log_prob(x), model.log_prob(x))
         other.em_step(table, penalty)
-    with pytest.raises(RuntimeError, match="within"):
-        other.load_state_dict({**state, "gaussians.within": torch.zeros(3, 3)})
+    with pytest.raises(RuntimeError, match="prior_precision"):
+        other.load_state_dict({**state, "gaussians.prior_precision": torch.zeros(3, 3)})
 
 
 def test_parameters_that_were_saved_bring_the_columns_that_shift() -> None:

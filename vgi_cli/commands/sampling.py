@@ -45,7 +45,7 @@ from vgi_cli.machine.work import OutOfTime, TimeUp, Work
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import DRAWING, Reporter, Stage
-from vgi_cli.samplers.base import ROW_BLOCK, Box, Imputer, add_counts, counted
+from vgi_cli.samplers.base import ROW_BLOCK, Box, Counted, Imputer, add_counts, counted
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.samplers.selected import Selected
 from vgi_cli.table.base import Table
@@ -59,6 +59,8 @@ STRATA = 20
 BEYOND_ZERO = 0.06
 """Share of a column's fills first drawn beyond zero from which on it is said: of columns that cannot be negative,
 skewed ones too, models draw fewer (ten such columns of real tables, 30 % of the cells hidden: at most 0.05)."""
+PIECES = 2
+"""So many pieces of rows for each process, where few draws may be made apart from each other."""
 SHARED_CELLS = 2_000
 """Of fewer cells, in all draws, no processes are made to share the work."""
 NAMED = 3
@@ -259,25 +261,29 @@ class Sampling:
         x, missing = rows.table.x.to(self._device, self._dtype), rows.table.missing.to(self._device)
         out = x.expand(len(noise.draws), *x.shape).clone()
         index = rows.table.layout.of_columns(missing).any(1).nonzero()[:, 0]
-        parts = index.split(imputer.rows_at_once(len(noise.draws), x))
-        if self._workers.count > 1 and imputer.parallel and int(missing.sum()) * len(noise.draws) >= SHARED_CELLS:
-            groups = torch.arange(len(noise.draws)).split(-(-len(noise.draws) // self._workers.count))
-            pieces = [(some, group) for some in parts for group in groups]
+        most, count = imputer.rows_at_once(len(noise.draws), x), self._workers.count
+        if count > 1 and imputer.parallel and int(missing.sum()) * len(noise.draws) >= SHARED_CELLS:
+            imputer.prepare(missing[index], noise, box)
+            apart = imputer.apart(noise.draws)
+            groups = [torch.cat(apart[first::count]) for first in range(min(count, len(apart)))]
+            if len(groups) < count:
+                most = min(most, -(-len(index) * len(groups) // (PIECES * count)))
+            pieces = [(some, group) for some in index.split(most) for group in groups]
 
-            def drawn(piece: tuple[Tensor, Tensor], tell: Tell) -> tuple[Tensor, list[Tensor]]:
+            def drawn(piece: tuple[Tensor, Tensor], tell: Tell) -> Counted:
                 some, group = piece
                 own = noise.select(rows=some).select(draws=group)
                 imputer.watch = tell
                 return counted(imputer, lambda: impute_rows(imputer, x[some], missing[some], own, box))
 
-            room = room_of(len(x) * len(noise.draws), x.shape[1])
-            for place, (part, more) in self._workers.each(drawn, pieces, watch.within(len(index)), room=room):
+            room, tell = room_of(len(x) * len(noise.draws), x.shape[1]), watch.within(len(index))
+            for place, found in self._workers.each(drawn, pieces, tell, room=room, loops=self._fitted.marginal):
                 some, group = pieces[place]
-                out[group[:, None], some] = part
-                add_counts(imputer, more)
+                out[group[:, None], some] = found.drawn
+                add_counts(imputer, found)
             watch.add(len(index))
             return out
-        for some in parts:
+        for some in index.split(most):
             imputer.watch = watch.within(len(some))
             out[:, some] = impute_rows(imputer, x[some], missing[some], noise.select(rows=some), box)
             watch.add(len(some))

@@ -379,7 +379,7 @@ def _anew(
     with work.reporter.stage(REFITS, "refits", work.limit.end) as stage:
         stage(done / count, done, count)
         try:
-            for own in workers.in_order(one, range(done, count), room=room):
+            for own in workers.in_order(one, range(done, count), room=room, loops=False):
                 made |= named(done, own)
                 done += 1
                 stage(done / count, done, count)
@@ -430,7 +430,7 @@ def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work)
     made: dict[str, Tensor] = {}
     saved, done = time.monotonic(), len(kept)
     with work.reporter.stage(REFITS, "refits", work.limit.end) as stage:
-        every = workers.in_order(one, numbers, lambda share: stage(share, done, size.refits), room=room)
+        every = workers.in_order(one, numbers, lambda share: stage(share, done, size.refits), room=room, loops=False)
         try:
             for number, (found, healed) in zip(numbers, every, strict=True):
                 if healed:

@@ -75,11 +75,17 @@ class Forks(Workers):
     def __init__(
         self, count: int, lost: Callable[[str], None], prepare: Callable[[], None] = compiled.load_rows
     ) -> None:
-        """prepare: loads what every fork would have to load else."""
+        """prepare: loads the compiled loops of mixtures, which every fork would have to load else."""
         self.count, self._lost, self._prepare = count, lost, prepare
 
     def each(
-        self, task: Callable[[Item, Tell], Made], items: Sequence[Item], tell: Tell = tell_nobody, *, room: int = 0
+        self,
+        task: Callable[[Item, Tell], Made],
+        items: Sequence[Item],
+        tell: Tell = tell_nobody,
+        *,
+        room: int = 0,
+        loops: bool = True,
     ) -> Iterator[tuple[int, Made]]:
         count = min(self.count, len(items), int(free_ram() // (2 * max(room, ROOM))))
 
@@ -89,9 +95,10 @@ class Forks(Workers):
                 return task(item, tell)
 
         if count < 2 or _inside.get():
-            yield from super().each(here, items, tell, room=room)
+            yield from super().each(here, items, tell, room=room, loops=loops)
             return
-        self._prepare()
+        if loops:
+            self._prepare()
         with _Team(task, items, count) as team:
             yield from team.made(tell)
             left, why = team.left, team.why

@@ -36,20 +36,38 @@ class AugmentedImputer(Imputer):
     def __init__(self, inner: Imputer, layout: Layout) -> None:
         self._inner = inner
         self._layout = layout
+        self.parallel = inner.parallel
+
+    def prepare(self, missing: Tensor, noise: KeyedNoise, box: Box) -> None:
+        self._inner.prepare(*self._wide(missing, noise, box))
+
+    def apart(self, draws: Tensor) -> list[Tensor]:
+        return self._inner.apart(draws)
 
     def rows_at_once(self, draws: int, x: Tensor) -> int:
         return self._inner.rows_at_once(draws, x)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         self._inner.watch = self.watch
+        rows = torch.cat([x, x.new_zeros(len(x), self._layout.L)], 1)
+        return self._inner.sample(rows, *self._wide(missing, noise, box))[..., : self._layout.d].contiguous()
+
+    def _wide(self, missing: Tensor, noise: KeyedNoise, box: Box) -> tuple[Tensor, KeyedNoise, Box]:
+        """The same of rows with latents."""
         L, d = self._layout.L, self._layout.d
         names = (*noise.columns, *self._layout.names[d:])
-        wide = KeyedNoise(noise.seed, names, noise.rows, noise.draws, noise.purpose)
         free = box.low.new_full((L,), torch.inf)
-        bounds = Box(torch.cat([box.low, -free]), torch.cat([box.high, free]))
-        holes = torch.cat([missing, missing.any(1, keepdim=True).expand(-1, L)], 1)
-        rows = torch.cat([x, x.new_zeros(len(x), L)], 1)
-        return self._inner.sample(rows, holes, wide, bounds)[..., :d].contiguous()
+        return (
+            torch.cat([missing, missing.any(1, keepdim=True).expand(-1, L)], 1),
+            KeyedNoise(noise.seed, names, noise.rows, noise.draws, noise.purpose),
+            Box(torch.cat([box.low, -free]), torch.cat([box.high, free])),
+        )
+
+    def counts(self) -> list[Tensor]:
+        return self._inner.counts()
+
+    def peaks(self) -> list[Tensor]:
+        return self._inner.peaks()
 
     def diagnostics(self) -> dict[str, object]:
         return self._inner.diagnostics()

@@ -69,8 +69,8 @@ class Imputer(ABC):
     """Draws from some p(x_mis | x_obs), restricted to a box."""
 
     parallel: bool = False
-    """Whether a draw of a row is the same whatever else was drawn before it or beside it, and `counts` are all that
-    draws leave behind: then several processes may make them."""
+    """Whether a draw of a row is the same whatever else was drawn before it or beside it, and `counts` and `peaks` are
+    all that draws leave behind, once `prepare` was called: then several processes may make them."""
     watch: Callable[[float], None] = staticmethod(unwatched)
     """Told on the way which share of a call of `sample` is done, by samplers that take long; what it raises ends it."""
 
@@ -80,6 +80,14 @@ class Imputer(ABC):
 
         Called by `impute` with a multiple of ROW_BLOCK rows, at most `rows_at_once`, the last ones zero-padding.
         """
+
+    def prepare(self, missing: Tensor, noise: KeyedNoise, box: Box) -> None:  # noqa: B027 - most have nothing to make
+        """Make what the draws of rows with holes missing [R, D] have in common, where it is not there yet."""
+
+    def apart(self, draws: Tensor) -> list[Tensor]:
+        """The places of draws [n] in groups, each of which may be made without the others: what is said of draws may
+        compare those of a group."""
+        return list(torch.arange(len(draws)).split(1))
 
     def require(self, keys: Tensor, missing: Tensor, m: int) -> None:  # noqa: B027 - most can draw for any rows
         """UsageError or InputError where it cannot make so many draws of rows [R] with these keys and holes [R, D],
@@ -97,7 +105,12 @@ class Imputer(ABC):
 
     def counts(self) -> list[Tensor]:
         """What `diagnostics` are made of, where it is `parallel`: tensors that grow in place with every draw, by the
-        same whoever makes it."""
+        same whoever makes it, whole numbers or such that their sum is the same in any order."""
+        return []
+
+    def peaks(self) -> list[Tensor]:
+        """What else they are made of: tensors that hold, in place, the largest of what the draws so far gave, none of
+        it below 0."""
         return []
 
     def diagnostics(self) -> dict[str, object]:
@@ -120,21 +133,33 @@ def impute(imputer: Imputer, x: Tensor, missing: Tensor, noise: KeyedNoise, box:
     return torch.cat(out, 1) if out else x.new_zeros(len(noise.draws), 0, x.shape[1])
 
 
-def counted(imputer: Imputer, draw: Callable[[], Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """What an imputer draws, and by how much its counts are to grow (`add_counts`): they are left as they were, in
-    whichever process that is."""
-    before = [count.clone() for count in imputer.counts()]
-    drawn = draw()
-    more = [now - then for now, then in zip(imputer.counts(), before, strict=True)]
-    for count, then in zip(imputer.counts(), before, strict=True):
-        count.copy_(then)
-    return drawn, more
+class Counted(NamedTuple):
+    """What an imputer drew, and the counts and peaks of these draws alone."""
+
+    drawn: Tensor
+    counts: list[Tensor]
+    peaks: list[Tensor]
 
 
-def add_counts(imputer: Imputer, more: Sequence[Tensor]) -> None:
-    """Let the counts of an imputer grow by those of draws that were `counted`."""
-    for own, other in zip(imputer.counts(), more, strict=True):
+def counted(imputer: Imputer, draw: Callable[[], Tensor]) -> Counted:
+    """What an imputer draws, for `add_counts`: its own counts and peaks are left as they were, in whichever process
+    that is."""
+    held = [*imputer.counts(), *imputer.peaks()]
+    before = [one.clone() for one in held]
+    for one in held:
+        one.zero_()
+    found = Counted(draw(), *([one.clone() for one in own] for own in (imputer.counts(), imputer.peaks())))
+    for one, then in zip(held, before, strict=True):
+        one.copy_(then)
+    return found
+
+
+def add_counts(imputer: Imputer, found: Counted) -> None:
+    """Let the counts and peaks of an imputer be those of further draws too, which were `counted`."""
+    for own, other in zip(imputer.counts(), found.counts, strict=True):
         own += other
+    for own, other in zip(imputer.peaks(), found.peaks, strict=True):
+        torch.maximum(own, other, out=own)
 
 
 @torch.no_grad()

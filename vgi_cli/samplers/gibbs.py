@@ -79,6 +79,9 @@ class GibbsImputer(PackedImputer):
         self._tally += torch.stack([active.sum(), (active & ~done.inside).sum()])
         return rows.x
 
+    def counts(self) -> list[Tensor]:
+        return [self._tally]
+
     def diagnostics(self) -> dict[str, object]:
         """Draws of q taken and refused because they lay outside the box."""
         draws, outside = self._tally.tolist()

@@ -53,14 +53,16 @@ class LatentImputer(PackedImputer):
         self._model = model
         self._sweeps = sweeps
         self._memory = Memory()
-        self._chains = 0
-        self._accepted = {"encoder": 0, "walk": 0}
-        self._columns: tuple[str, ...] = ()
+        self._counts = torch.zeros(3, dtype=torch.int64)  # chains; moves accepted: by the encoder, of the walk
+
+    def prepare(self, missing: Tensor, noise: KeyedNoise, box: Box) -> None:
+        super().prepare(missing, noise, box)
+        self._memory.make_room(missing.shape[1])
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """FitError when the model's law of a missing cell is not a number."""
         box = Box(box.low.to(x), box.high.to(x))
-        self._columns = noise.columns
+        self.prepare(missing, noise, box)
         out = x.expand(len(noise.draws), *x.shape).clone()
         middle = out.clone()
         chains = chains_of(out, missing, noise)
@@ -76,7 +78,7 @@ class LatentImputer(PackedImputer):
                 "the fit has diverged or the row is far outside the fitted data; fit again with a lower optim.lr",
             )
         self._memory.add(middle, out, missing)
-        self._chains += len(chains.row)
+        self._counts[0] += len(chains.row)
         return out
 
     def _run(self, pack: Pack, box: Box, part: tuple[float, float]) -> tuple[Tensor, Tensor]:
@@ -93,8 +95,7 @@ class LatentImputer(PackedImputer):
             state, by_encoder = self._encoder_move(state, x, noise.at("encoder"))
             state, by_walk = self._walk(state, pack, noise.at("walk"), box)
             accepted += torch.stack([by_encoder, by_walk])[:, : pack.real].sum(1)
-        for kind, count in zip(self._accepted, accepted.tolist(), strict=True):
-            self._accepted[kind] += count
+        self._counts[1:] += accepted.cpu()
         return middle, _cells(state.law, pack, pack.noise.at("end"), box)
 
     def _start(self, pack: Pack) -> _State:
@@ -133,13 +134,17 @@ class LatentImputer(PackedImputer):
         """[PACK, L]."""
         return noise.normal(numbered("z", self._model.latents))[0].to(like)
 
+    def counts(self) -> list[Tensor]:
+        return [self._counts, self._memory.totals]
+
     def diagnostics(self) -> dict[str, object]:
         """Chains, sweeps, shares of accepted moves, and memory (see Memory)."""
-        if self._chains == 0:
+        chains, by_encoder, by_walk = self._counts.tolist()
+        if chains == 0:
             return {}
-        moves = self._chains * self._sweeps
-        shares: dict[str, object] = {f"acceptance_{kind}": n / moves for kind, n in self._accepted.items()}
-        return {"chains": self._chains, "sweeps": self._sweeps, **shares, **self._memory.summary(self._columns)}
+        moves = chains * self._sweeps
+        shares = {"acceptance_encoder": by_encoder / moves, "acceptance_walk": by_walk / moves}
+        return {"chains": chains, "sweeps": self._sweeps, **shares, **self._memory.summary(self.columns)}
 
 
 def _log_uniform(noise: KeyedNoise) -> Tensor:

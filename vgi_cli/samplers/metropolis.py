@@ -133,10 +133,21 @@ class MetropolisImputer(PackedImputer):
         self._moves: WholeRows | None = None
         self._step: MetropolisStep = self._plain_step if capture is None else capture(self._plain_step)
         self._whole_step: WholeStep = self._plain_whole if capture is None else capture(self._plain_whole)
-        self._mixing = Mixing()
+        self._mixing = Mixing(len(conditionals.block_of))
         self._whole = torch.zeros(2, dtype=torch.float64)  # independent proposals of whole rows, accepted ones
         self._outside = torch.zeros((), dtype=torch.int64)  # on the device: it must not wait
-        self._columns: tuple[str, ...] = ()
+
+    def prepare(self, missing: Tensor, noise: KeyedNoise, box: Box) -> None:
+        """How long the chains run is measured, where that is not known yet."""
+        super().prepare(missing, noise, box)
+        self._outside = self._outside.to(missing.device)  # before the first step: a captured one keeps its place
+        if not bool(missing.any()):
+            return
+        with frozen(self._model, self._q):
+            self._moves = None if self._together is None else self._together.moves(missing.device)
+            if self._moves is not None and self._together is not None:
+                holes = self._q.blocks(missing).sum(1)
+                self._together.lengths(box).of(holes[holes > 0])
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """FitError when the model's density is not a positive number at any state that a chain visits.
@@ -145,14 +156,12 @@ class MetropolisImputer(PackedImputer):
         is extended does not keep the others of its pack waiting.
         """
         box = Box(box.low.to(x), box.high.to(x))
-        self._outside = self._outside.to(x.device)  # before the first step: a captured one keeps its place
-        self._columns = noise.columns
+        self.prepare(missing, noise, box)
         out = self._start.states(x, missing, noise, box)
         middle = out.clone()
         chains = chains_of(out, missing, noise)
         if len(chains.row) > 0:
             with frozen(self._model, self._q):
-                self._moves = None if self._together is None else self._together.moves(x.device)
                 halfway, end = self._run(chains, box)
             middle[chains.draw, chains.row] = halfway
             out[chains.draw, chains.row] = end
@@ -336,6 +345,12 @@ class MetropolisImputer(PackedImputer):
                     whole += own.fresh * torch.stack([active, accepted])
         return x, log_p
 
+    def counts(self) -> list[Tensor]:
+        return [*self._mixing.counts, self._whole, self._outside]
+
+    def peaks(self) -> list[Tensor]:
+        return [self._mixing.peak]
+
     def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor:
         with frozen(self._model):
             return enumerated(self._model, x, j)
@@ -344,7 +359,7 @@ class MetropolisImputer(PackedImputer):
         """Chains, mean sweeps, share of extended chains, acceptance (all, by column), longest run of rejections,
         memory (see Mixing) and single-cell proposals outside the box. With moves of whole rows, rounds in the place of
         sweeps, the share of their independent proposals that was accepted, and what was measured (see Lengths)."""
-        summary = self._mixing.summary(self._columns)
+        summary = self._mixing.summary(self.columns)
         if not summary:
             return {}
         found: dict[str, object] = {}

@@ -38,69 +38,82 @@ FEWEST_DEGREES = 20
 """Chains of a column less its rows, below which a correlation between two states is noise."""
 
 
+FINEST = 2.0**24
+"""Products of states are counted in whole numbers of its inverse: so their sum is the same in any order."""
+
+
 class Memory:
     """What a chain remembers: the correlation, between chains of one row, of a cell's state after the first half and at
     the end. Near 0 when the second half alone would have been long enough. Said of columns with enough chains: n draws
-    of R missing cells have (n - 1) R degrees of freedom."""
+    of R missing cells have (n - 1) R degrees of freedom.
+
+    totals  [4, D] over all chains so far: products of the two states less their means over the chains of the row,
+            squares of the one, and of the other, and degrees of freedom; changed in place, once there is room for them
+    """
 
     def __init__(self) -> None:
-        self._totals: dict[str, Tensor] = {}
+        self.totals = torch.zeros(4, 0, dtype=torch.float64)
+
+    def make_room(self, D: int) -> None:
+        """For rows of so many columns."""
+        if not self.totals.numel():
+            self.totals = torch.zeros(4, D, dtype=torch.float64)
 
     def add(self, middle: Tensor, end: Tensor, missing: Tensor) -> None:
         """States [n, R, D] after the first half and at the end of n independent chains of each row, holes [R, D]."""
-        if end.shape[0] < 2:
-            return
+        self.make_room(missing.shape[1])
         a, b = ((s.double() - s.double().mean(0)) * missing for s in (middle, end))
-        degrees = missing.double() * (len(end) - 1) / len(end)
-        parts = {"ab": a * b, "aa": a.square(), "bb": b.square(), "degrees": degrees.expand(end.shape)}
-        for key, value in parts.items():
-            total = value.sum((0, 1)).cpu()
-            self._totals[key] = self._totals[key] + total if key in self._totals else total
+        products = torch.stack([(part * FINEST).round().sum((0, 1)) / FINEST for part in (a * b, a * a, b * b)])
+        degrees = missing.sum(0).double() * (len(end) - 1)
+        self.totals += torch.cat([products, degrees[None]]).cpu()
 
     def summary(self, columns: tuple[str, ...]) -> dict[str, object]:
         """For the report: the largest over the columns, and each; columns with too few chains are left out."""
-        if not self._totals:
+        if not self.totals.numel():
             return {}
-        scale = (self._totals["aa"] * self._totals["bb"]).sqrt()
-        enough = self._totals["degrees"].round() >= FEWEST_DEGREES
-        known = zip(columns, self._totals["ab"], scale, enough & (scale > 0), strict=True)
-        memory = {c: float(ab / s) for c, ab, s, said in known if said}
+        products, first, second, degrees = self.totals
+        scale = (first * second).sqrt()
+        known = zip(columns, products, scale, (degrees >= FEWEST_DEGREES) & (scale > 0), strict=True)
+        memory = {c: float(product / s) for c, product, s, said in known if said}
         return {"memory": max(memory.values()), "memory_by_column": memory} if memory else {}
 
 
 class Mixing:
-    """Sums over all chains, by column."""
+    """Sums over all chains, by column.
 
-    def __init__(self) -> None:
+    counts  proposals and accepted ones [2, D]; chains, their sweeps, and those that were extended [3]; those of Memory;
+            all changed in place
+    peak    [] the longest run of rejections, in place
+    """
+
+    def __init__(self, D: int) -> None:
         self._memory = Memory()
-        self._totals = torch.zeros(2, 1, dtype=torch.float64)  # proposed and accepted, by column
-        self._longest = 0.0
-        self._sweeps = 0.0
-        self._chains = 0
-        self._extended = 0
+        self._memory.make_room(D)
+        self._proposals, self._chains = torch.zeros(2, D, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+        self.counts = [self._proposals, self._chains, self._memory.totals]
+        self.peak = torch.zeros((), dtype=torch.float64)
 
     def add(self, record: Record, sweeps: Tensor, extended: Tensor) -> None:
         """What Q finished chains recorded; their sweeps, and whether they were extended [Q]."""
-        self._totals = self._totals + record.counts[:2].sum(1).cpu()
-        self._longest = max(self._longest, float(record.counts[3].max()))
-        self._sweeps += float(sweeps.sum())
-        self._chains += len(sweeps)
-        self._extended += int(extended.sum())
+        self._proposals += record.counts[:2].sum(1).cpu()
+        self._chains += torch.stack([torch.ones_like(sweeps), sweeps, extended.to(sweeps)]).sum(1).cpu()
+        torch.maximum(self.peak, record.counts[3].max().cpu(), out=self.peak)
 
     def add_states(self, middle: Tensor, end: Tensor, missing: Tensor) -> None:
         self._memory.add(middle, end, missing)
 
     def summary(self, columns: tuple[str, ...]) -> dict[str, object]:
         """For the report; columns without a hole are left out. `memory`: see Memory."""
-        if self._chains == 0:
+        chains, sweeps, extended = self._chains.tolist()
+        if chains == 0:
             return {}
-        proposed, accepted = self._totals
+        proposed, accepted = self._proposals
         out: dict[str, object] = {
-            "chains": self._chains,
-            "sweeps": self._sweeps / self._chains,
-            "extended": self._extended / self._chains,
+            "chains": int(chains),
+            "sweeps": sweeps / chains,
+            "extended": extended / chains,
             "acceptance": float(accepted.sum() / proposed.sum().clamp(min=1)),
-            "longest_run_of_rejections": int(self._longest),
+            "longest_run_of_rejections": int(self.peak),
             "acceptance_by_column": {
                 name: float(a / p) for name, a, p in zip(columns, accepted, proposed, strict=True) if p > 0
             },

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.maths.noise import KeyedNoise, mix64
-from vgi_cli.samplers.base import ROW_BLOCK, Imputer
+from vgi_cli.samplers.base import ROW_BLOCK, Box, Imputer
 
 PACK = 512
 LARGEST_PACK = 8192
@@ -28,7 +28,19 @@ FEWEST_PACKS = 8
 
 
 class PackedImputer(Imputer):
-    """An imputer that runs a chain for every draw and row, in packs."""
+    """An imputer that runs a chain for every draw and row, in packs; the draws of a row are compared with each other.
+
+    columns  of the rows, once `prepare` was called
+    """
+
+    parallel = True
+    columns: tuple[str, ...] = ()
+
+    def prepare(self, missing: Tensor, noise: KeyedNoise, box: Box) -> None:
+        self.columns = noise.columns
+
+    def apart(self, draws: Tensor) -> list[Tensor]:
+        return [torch.arange(len(draws))]
 
     def rows_at_once(self, draws: int, x: Tensor) -> int:
         size = pack_size(x)

@@ -53,14 +53,17 @@ class ProjectedImputer(PackedImputer):
         self._start = start
         self._steps = steps
         self._memory = Memory()
-        self._columns: tuple[str, ...] = ()
-        self._chains = self._taken = self._accepted = self._stuck = 0
+        self._counts = torch.zeros(4, dtype=torch.int64)  # chains; their steps; those accepted; chains that were stuck
+
+    def prepare(self, missing: Tensor, noise: KeyedNoise, box: Box) -> None:
+        super().prepare(missing, noise, box)
+        self._memory.make_room(missing.shape[1])
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """A chain that finds no state inside the box keeps its start, and is counted as stuck. FitError
         where the flow gives no numbers."""
         box = Box(box.low.to(x), box.high.to(x))
-        self._columns = noise.columns
+        self.prepare(missing, noise, box)
         out = self._start.states(x, missing, noise, box)
         middle = out.clone()
         with frozen(self._flow):
@@ -93,22 +96,24 @@ class ProjectedImputer(PackedImputer):
             accepted += kept[: pack.real].sum()
             if 2 * (number + 1) == count - count % 2:
                 middle = _filled(rows, state)
-        self._chains += pack.real
-        self._taken += count * pack.real
-        self._accepted += int(accepted)
-        self._stuck += int(torch.isneginf(state.log_target[: pack.real]).sum())
+        stuck = int(torch.isneginf(state.log_target[: pack.real]).sum())
+        self._counts += torch.tensor([pack.real, count * pack.real, int(accepted), stuck])
         return middle, _filled(rows, state)
+
+    def counts(self) -> list[Tensor]:
+        return [self._counts, self._memory.totals]
 
     def diagnostics(self) -> dict[str, object]:
         """Chains, steps of each, share of proposals accepted, chains that were stuck, memory (see Memory)."""
-        if self._chains == 0:
+        chains, taken, accepted, stuck = self._counts.tolist()
+        if chains == 0:
             return {}
         return {
-            "chains": self._chains,
-            "steps": self._taken / self._chains,
-            "acceptance": self._accepted / self._taken,
-            "stuck": self._stuck,
-            **self._memory.summary(self._columns),
+            "chains": chains,
+            "steps": taken / chains,
+            "acceptance": accepted / taken,
+            "stuck": stuck,
+            **self._memory.summary(self.columns),
         }
 
 

@@ -22,21 +22,33 @@ class Recoded(Imputer):
         self._imputer, self._there, self._back = imputer, there, back
         self.parallel = imputer.parallel
 
+    def prepare(self, missing: Tensor, noise: KeyedNoise, box: Box) -> None:
+        self._imputer.prepare(missing, noise, self._own(box))
+
+    def apart(self, draws: Tensor) -> list[Tensor]:
+        return self._imputer.apart(draws)
+
     def rows_at_once(self, draws: int, x: Tensor) -> int:
         return self._imputer.rows_at_once(draws, x)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         self._imputer.watch = self.watch
         rows = torch.where(missing, x, self._there(x))
-        own = Box(self._there(box.low), self._there(box.high))
-        drawn = self._back(self._imputer.sample(rows, missing, noise, own))
+        drawn = self._back(self._imputer.sample(rows, missing, noise, self._own(box)))
         return torch.where(missing, drawn.clamp(box.low, box.high), x)
+
+    def _own(self, box: Box) -> Box:
+        """A box in the coordinates of the imputer."""
+        return Box(self._there(box.low), self._there(box.high))
 
     def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor | None:
         return self._imputer.level_probabilities(self._there(x), j, draw)
 
     def counts(self) -> list[Tensor]:
         return self._imputer.counts()
+
+    def peaks(self) -> list[Tensor]:
+        return self._imputer.peaks()
 
     def diagnostics(self) -> dict[str, object]:
         """Those of the imputer."""

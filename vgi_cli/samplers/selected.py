@@ -35,6 +35,12 @@ class Selected(Imputer):
     def require(self, keys: Tensor, missing: Tensor, m: int) -> None:
         self._imputer.require(keys, missing, m)
 
+    def prepare(self, missing: Tensor, noise: KeyedNoise, box: Box) -> None:
+        self._imputer.prepare(missing, noise, box)
+
+    def apart(self, draws: Tensor) -> list[Tensor]:
+        return self._imputer.apart(draws)
+
     def rows_at_once(self, draws: int, x: Tensor) -> int:
         return self._imputer.rows_at_once(draws, x)
 
@@ -84,6 +90,9 @@ class Selected(Imputer):
 
     def counts(self) -> list[Tensor]:
         return [*self._imputer.counts(), self._counts]
+
+    def peaks(self) -> list[Tensor]:
+        return self._imputer.peaks()
 
     def diagnostics(self) -> dict[str, object]:
         """Those of the imputer; rows, of all draws, that were drawn anew, and those of which none was accepted."""

@@ -24,6 +24,17 @@ class InTurn(Imputer):
         self._imputers = list(imputers)
         self.parallel = all(imputer.parallel for imputer in imputers)
 
+    def prepare(self, missing: Tensor, noise: KeyedNoise, box: Box) -> None:
+        for imputer in self._imputers:
+            imputer.prepare(missing, noise, box)
+
+    def apart(self, draws: Tensor) -> list[Tensor]:
+        groups = []
+        for number, imputer in enumerate(self._imputers):
+            mine = (draws % len(self._imputers) == number).nonzero()[:, 0].cpu()
+            groups += [mine[some] for some in imputer.apart(draws[mine])] if len(mine) else []
+        return groups
+
     def rows_at_once(self, draws: int, x: Tensor) -> int:
         return self._imputers[0].rows_at_once(-(-draws // len(self._imputers)), x)
 
@@ -47,6 +58,9 @@ class InTurn(Imputer):
 
     def counts(self) -> list[Tensor]:
         return [count for imputer in self._imputers for count in imputer.counts()]
+
+    def peaks(self) -> list[Tensor]:
+        return [peak for imputer in self._imputers for peak in imputer.peaks()]
 
     def diagnostics(self) -> dict[str, object]:
         """Those of all imputers that have drawn, in one (see `pooled`)."""

@@ -11,19 +11,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from vgi_cli.commands.requests import ScoringRequest
+from vgi_cli.commands.run_table import shared_work
 from vgi_cli.commands.samplers import capture_on
 from vgi_cli.encoding.encoder import RowKeys, log_share, log_volume
 from vgi_cli.encoding.rounding import rounding_in
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.likelihood.estimate import Cells, PlacesOfCells, places_of, prepared, simulated_bracket
 from vgi_cli.evaluation.likelihood.ladder import Budget
-from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress, Work
+from vgi_cli.evaluation.likelihood.loglik import Bracket, LogLik, Work
 from vgi_cli.evaluation.likelihood.refit import refit_encoder
 from vgi_cli.evaluation.likelihood.units import Encoded, data_log_prob, joined
 from vgi_cli.fitting.fitted import FittedTable
@@ -36,6 +39,7 @@ from vgi_cli.registry import names as registry
 from vgi_cli.reporting import ENCODER, ENCODING, LIKELIHOOD, Reporter
 from vgi_cli.settings.problems import is_whole, shown
 from vgi_cli.table.base import Table
+from vgi_cli.workers import ONE_PROCESS, Tell, Workers, room_of
 
 DEQUANTISATION_DRAWS = 8
 SCORED_ROWS = 1000
@@ -243,41 +247,60 @@ class _Scoring:
         parts: list[LogLik] = []
         done, bracket = 0, None
         with self.reporter.stage(LIKELIHOOD, "rows", self.until) as stage:
-
-            def watch(rows: int) -> Progress:
-                whole = n + budget.simulated
-                return giving_up(self.over, lambda share: stage((done + share * rows) / whole, done, n))
-
             capture = capture_on(self.device, self.fitted.recipe.compile, self.reporter)
             annealer = prepared(model, proposals, first.x, budget, self.seed, capture) if sample.estimated else None
-            for some in _pieces(n, sample.estimated, self.device):
-                piece = [Encoded(draw.x[some], draw.log_volume[some]) for draw in sample.draws]
-                size = len(holes[some])
-                try:
-                    watch(size)(0.0)
-                    parts.append(
-                        data_log_prob(
-                            model,
-                            proposals if annealer is None else annealer,
-                            piece,
-                            holes[some],
-                            budget=budget._replace(simulated=0),
-                            seed=self.seed,
-                            rows=sample.keys[some],
-                            progress=watch(size),
-                        )
-                    )
-                except OutOfTime:
-                    break
-                done += size
-            if done == 0 and n:
-                raise OutOfTime
-            if annealer is not None and done == n:
+
+            def score(some: slice, tell: Tell) -> LogLik:
+                watch = giving_up(self.over, tell)
+                watch(0.0)
+                return data_log_prob(
+                    model,
+                    proposals if annealer is None else annealer,
+                    [Encoded(draw.x[some], draw.log_volume[some]) for draw in sample.draws],
+                    holes[some],
+                    budget=budget._replace(simulated=0),
+                    seed=self.seed,
+                    rows=sample.keys[some],
+                    progress=watch,
+                )
+
+            def simulate(tell: Tell) -> Bracket | None:
+                assert annealer is not None
                 x, volume = first.x.expand(count, -1, -1), first.log_volume.expand(count, -1)
                 cells = Cells(x, volume, holes, sample.keys)
-                with suppress(OutOfTime):
-                    bracket = simulated_bracket(model, annealer, cells, budget, self.seed, watch(budget.simulated))
+                return simulated_bracket(model, annealer, cells, budget, self.seed, giving_up(self.over, tell))
+
+            pieces: list[slice | None] = [*_pieces(n, sample.estimated, self.device)]
+            sizes = [len(holes[some]) for some in pieces]
+            if annealer is not None:
+                pieces, sizes = [*pieces, None], [*sizes, budget.simulated]
+            ends = list(accumulate(sizes, initial=0))
+
+            def tell(share: float) -> None:
+                rows = np.interp(share * len(pieces), range(len(ends)), ends)
+                stage(float(rows) / max(ends[-1], 1), done, n)
+
+            with suppress(OutOfTime):
+                for found in self._workers(sample.estimated).in_order(
+                    lambda some, tell: simulate(tell) if some is None else score(some, tell),
+                    pieces,
+                    giving_up(self.over, tell),
+                    room=room_of(n * count, holes.shape[1]),
+                    loops=self.fitted.marginal,
+                ):
+                    if isinstance(found, LogLik):
+                        parts.append(found)
+                        done += len(found.values)
+                    else:
+                        bracket = found
+            if done == 0 and n:
+                raise OutOfTime
         return joined(parts, holes[:done], count, bracket) if parts else LogLik(torch.zeros(0), "exact")
+
+    def _workers(self, estimated: bool) -> Workers:
+        """Who scores pieces of the rows: on a CPU as many processes as there may be, where that is an estimate."""
+        cpu = self.device.type == "cpu"
+        return shared_work(self.request, self.reporter).workers if cpu and estimated else ONE_PROCESS
 
 
 def _reordered(loglik: LogLik, order: Tensor) -> LogLik:

@@ -70,7 +70,8 @@ class Shifted(Mixed):
     chosen        [n] bool: the discrete dimensions that shift
     share         [F] the shares of the levels in the rows of the start
     pairs         [M, 2] (int64) the pairs of discrete dimensions that interact; both shift
-    within        [D, D] in whose units the ridge is; [0, 0]: in units of each number's variance, as in older runs
+    prior_precision  [D, D] the inverse of the covariance in whose units the ridge is; [0, 0]: in units of each number's
+                     variance, as in older runs
     places        the discrete dimensions that shift, in order
     combinations  [J, places] every combination of their levels, the last one fastest
     """
@@ -78,7 +79,7 @@ class Shifted(Mixed):
     chosen: Tensor
     share: Tensor
     pairs: Tensor
-    within: Tensor
+    prior_precision: Tensor
     combinations: Tensor
     _rows: Tensor  # [Q] of `shift`: those of the dimensions that shift
     _indicators: Tensor  # [J, Q] those of the combinations: 0 and 1, which every precision holds
@@ -91,7 +92,7 @@ class Shifted(Mixed):
         for name in ("combinations", "_rows", "_indicators"):
             self.register_buffer(name, torch.zeros(0), persistent=False)
         self.register_buffer("pairs", torch.zeros(0, 2, dtype=torch.int64))
-        self.register_buffer("within", torch.zeros(0, 0))
+        self.register_buffer("prior_precision", torch.zeros(0, 0))
         self.shift = nn.Parameter(torch.zeros(sum(levels), numbers.means().shape[1]))
         self.crossing = nn.Parameter(torch.zeros(0, numbers.means().shape[1]))
         self._take(self.chosen, self.share)
@@ -116,8 +117,8 @@ class Shifted(Mixed):
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Pairs that interact, and the units of the ridge, are saved where there are any."""
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        if not len(self.within):
-            del destination[f"{prefix}within"]
+        if not len(self.prior_precision):
+            del destination[f"{prefix}prior_precision"]
         if not len(self.pairs):
             del destination[f"{prefix}pairs"], destination[f"{prefix}crossing"]
 
@@ -131,13 +132,13 @@ class Shifted(Mixed):
         self._take(self.chosen, self.share, pairs.long())
         if not len(pairs) and not len(state_dict.get(names[1], ())):
             state_dict = {**state_dict, names[0]: self.pairs, names[1]: self.crossing.data}
-        within = state_dict.get(f"{prefix}within", self.within.new_zeros(0, 0))
+        precision = state_dict.get(f"{prefix}prior_precision", self.prior_precision.new_zeros(0, 0))
         D = self.shift.shape[1]
-        if within.shape not in ((0, 0), (D, D)):
-            args[-1].append(f"{prefix}within: it is of shape {list(within.shape)}, not [{D}, {D}]")
+        if precision.shape not in ((0, 0), (D, D)):
+            args[-1].append(f"{prefix}prior_precision: it is of shape {list(precision.shape)}, not [{D}, {D}]")
             return
-        state_dict = {**state_dict, f"{prefix}within": within}
-        self.within = self.within.new_zeros(within.shape)
+        state_dict = {**state_dict, f"{prefix}prior_precision": precision}
+        self.prior_precision = self.prior_precision.new_zeros(precision.shape)
         super()._load_from_state_dict(state_dict, prefix, *args)
         crossing = self.crossing.data
         self._take(self.chosen, self.share, self.pairs)
@@ -248,10 +249,9 @@ class Shifted(Mixed):
 
     def _ridge(self, scale: Scale, penalty: Penalty) -> Tensor:
         """[D, D] the precision of the coefficients of each indicator a priori."""
-        if not len(self.within):
+        if not len(self.prior_precision):
             return torch.diag(penalty.shift / scale.variance[self.continuous])
-        precision: Tensor = torch.linalg.inv(self.within)
-        return penalty.shift * precision.to(scale.variance)
+        return penalty.shift * self.prior_precision.to(scale.variance)
 
     def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
         if not self.places:
@@ -341,7 +341,7 @@ class Shifted(Mixed):
             chosen.append(best)
         share = one_hot.mean(0)
         self._take(torch.tensor([i in chosen for i in range(len(levels))]), share)
-        self.within = (sd[:, None] * _at_least_alone(now) * sd).to(self.within)
+        self.prior_precision = (_precision_at_least_alone(now) / sd[:, None] / sd).to(self.prior_precision)
         self.shift.zero_()
         if chosen:
             rows, B, _ = regression(chosen)
@@ -396,12 +396,12 @@ def _within(values: Tensor, label: Tensor) -> Tensor:
     return values - means[label]
 
 
-def _at_least_alone(covariance: Tensor) -> Tensor:
-    """[D, D] a covariance of numbers of variances about 1, but for weighted sums of them (of squared weights 1) that
-    vary less than 1: these vary by 1."""
+def _precision_at_least_alone(covariance: Tensor) -> Tensor:
+    """[D, D] the inverse of a covariance of numbers of variances about 1, but for weighted sums of them (of squared
+    weights 1) that vary less than 1: these vary by 1."""
     values, vectors = torch.linalg.eigh(covariance)
-    widened: Tensor = vectors * values.clamp(min=1.0) @ vectors.mT
-    return widened
+    precision: Tensor = vectors / values.clamp(min=1.0) @ vectors.mT
+    return precision
 
 
 def _each_alone(covariance: Tensor) -> Tensor:
