@@ -44,7 +44,7 @@ from vgi_cli.workers import ONE_PROCESS, Tell, Workers, room_of
 DEQUANTISATION_DRAWS = 8
 SCORED_ROWS = 1000
 """Rows that are scored where nobody says how many and the likelihood has to be estimated."""
-FIRST, MOST, GROWTH = 8, 256, 2
+FIRST, MOST, GROWTH = 8, 128, 2
 """Rows of the first piece that is scored; each piece has so many times those of the one before, up to the most."""
 ON_GPU = 64, 4096, 8
 """The same on a GPU, which scores a few rows in the time of many."""
