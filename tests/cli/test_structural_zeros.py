@@ -33,9 +33,9 @@ def test_no_fill_and_no_row_has_them(vgi: Vgi, tmp_path: Path, model: str) -> No
         run, rows = tmp_path / how, tmp_path / f"{how}-rows.csv"
         few = ["--set", "bootstrap=none", "--epochs", 2, "--set", f"table.relations={how}"]
         assert vgi("fit", tmp_path / "t.csv", "--model", model, "--out", run, *few).code == 0
-        assert vgi("impute", "--checkpoint", run, "--m", 5, "--out", tmp_path / f"{how}.csv").code == 0
-        assert vgi("sample", run, "-n", 500, "--out", rows).code == 0
-        fills = [pd.read_csv(tmp_path / f"{how}.{i}.csv") for i in range(1, 6)]
+        assert vgi("impute", "--checkpoint", run, "--m", 2, "--out", tmp_path / f"{how}.csv").code == 0
+        assert vgi("sample", run, "-n", 200, "--out", rows).code == 0
+        fills = [pd.read_csv(tmp_path / f"{how}.{i}.csv") for i in (1, 2)]
         found[how] = (sum(map(strange, fills)), strange(pd.read_csv(rows)))
     assert found["keep"] == (0, 0) and min(found["ignore"]) > 0
 

@@ -26,7 +26,7 @@ SAME = ("contest.json", "model.safetensors", "schema.json", "state.safetensors")
 """Files that hold neither paths nor times nor the number of threads."""
 
 
-def both(rows: int = 150, hidden: float = 0.2) -> pd.DataFrame:
+def both(rows: int = 100, hidden: float = 0.2) -> pd.DataFrame:
     """Numbers, one of them rounded, and levels that shift them; a share of the cells is missing."""
     rng = np.random.default_rng(3)
     group = rng.integers(3, size=rows)
@@ -46,28 +46,27 @@ def both(rows: int = 150, hidden: float = 0.2) -> pd.DataFrame:
 def test_a_fit_is_the_same_by_any_number_of_processes(
     also: list[str], vgi: Vgi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both().to_csv("t.csv", index=False)
+    both(150 if "vae" in also else 100).to_csv("t.csv", index=False)
     teams: list[int] = []
     real = machine._Team.__init__
     monkeypatch.setattr(machine._Team, "__init__", lambda *a: (teams.append(a[3]), real(*a))[1])
-    for threads in ("1", "2", "5"):
+    for threads in ("1", "5"):
         result = vgi("fit", "t.csv", "--out", f"run{threads}", "--threads", threads, *also)
         assert result.code == 0, result.err
         assert "warning" not in result.err
         assert bool(teams) is (threads != "1")
-    assert {2, 4 if "vae" in also else 5} <= set(teams)  # never more than there are pieces
+    assert (4 if "vae" in also else 5) == max(teams)  # never more than there are pieces
     for name in SAME:
         if not also or name != "contest.json":
-            first = Path("run1", name).read_bytes()
-            assert all(Path(f"run{threads}", name).read_bytes() == first for threads in (2, 5)), name
+            assert Path("run1", name).read_bytes() == Path("run5", name).read_bytes(), name
     if "vae" in also:
         return
-    more = ("impute", "--checkpoint", "run2", "--m", "23", "--format", "long")  # three refits more than there are
+    more = ("impute", "--checkpoint", "run5", "--m", "23", "--format", "long")  # three refits more than there are
     again = [vgi(*more, "--threads", threads, "--out", f"m{threads}.csv") for threads in ("1", "3")]
     assert [one.code for one in again] == [0, 0]
     assert Path("m1.csv").read_bytes() == Path("m3.csv").read_bytes()
     both(hidden=0.0).to_csv("full.csv", index=False)
-    scored = ("evaluate", "--checkpoint", "run2", "t.csv", "--truth", "full.csv", "--json")
+    scored = ("evaluate", "--checkpoint", "run5", "t.csv", "--truth", "full.csv", "--json")
     monkeypatch.setattr(sampling, "SHARED_CELLS", 1)
     reports = []
     for threads, free in (("1", True), ("3", True), ("3", False)):

@@ -23,6 +23,8 @@ from vgi_cli.runs.comparison import compared
 SAME = ("contest.json", "model.safetensors", "recipe.yaml", "schema.json", "state.safetensors")
 """Files that hold neither paths nor times."""
 
+SMALL_FLOW = {**QUICK, "model.steps": 1, "model.hidden": 8}
+
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
@@ -78,7 +80,7 @@ def same(one: Path, other: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"holdout_cells": 0.1}, {"compare": "flow"}], ids=["plain", "holdout", "flows"]
+    "options", [{}, {"holdout_cells": 0.1}, {"compare": "flow", "set": SMALL_FLOW}], ids=["plain", "holdout", "flows"]
 )
 def test_it_goes_on_where_it_was_stopped_bit_for_bit(
     table: Path, tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -112,7 +114,7 @@ def test_a_flow_that_was_scored_is_not_fitted_again(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(contest.Standings, "decided", late)
         with pytest.raises(Interrupted, match=r"stopped by SIGTERM; what .* models scored is kept in"):
-            fit(table, part, compare="flow")
+            fit(table, part, compare="flow", set=SMALL_FLOW)
     titles = count_scored(monkeypatch)
     fit(None, part, resume=True)
     assert titles == []
