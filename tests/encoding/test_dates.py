@@ -267,7 +267,7 @@ class TestFound:
 
 class TestKept:
     @given(st.integers(0, 2**31), st.floats(0.05, 0.95), st.sampled_from([parted, timed, finely, banded, monthly]))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=25, deadline=None)
     def test_under_any_mask(self, seed: int, share: float, make: type) -> None:
         """Of any observed parts of one date there is a date."""
         kept_under_mask(make(), seed, share)
@@ -595,7 +595,7 @@ def test_a_row_is_filled_alone_as_among_others() -> None:
         observed, drawn = np.where(missing, 0.0, true), spread(true, missing, 2)
         whole = drawn.copy()
         assert keep_relations(whole, observed, missing, schema).count() == 0
-        for i in range(len(true)):
+        for i in [*range(12), *range(12, len(true), 6)]:
             alone = drawn[:, i : i + 1].copy()
             keep_relations(alone, observed[i : i + 1], missing[i : i + 1], schema)
             np.testing.assert_array_equal(alone, whole[:, i : i + 1])

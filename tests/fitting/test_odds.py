@@ -85,14 +85,11 @@ def confounded(rows: int, seed: int = 0) -> pd.DataFrame:
 
 
 @pytest.mark.full_fits
-@pytest.mark.parametrize("seed", [0, 3])
-def test_levels_that_are_missing_by_a_number_are_filled_by_one_cluster_that_they_shift(
-    seed: int, tmp_path: Path
-) -> None:
-    """The law is one; mixtures of several fill the cells that are there as well, and the holes worse. (Of table 0 it
-    has no weight where cells count alike.)"""
+def test_levels_that_are_missing_by_a_number_are_filled_by_one_cluster_that_they_shift(tmp_path: Path) -> None:
+    """The law is one; mixtures of several fill the cells that are there as well, and the holes worse. (It has no weight
+    where cells count alike.)"""
     said: list[str] = []
-    vgi_cli.fit(confounded(1500, seed), out=tmp_path / "run", threads=1, set={"trees": "none"}, say=said.append)
+    vgi_cli.fit(confounded(1500, 0), out=tmp_path / "run", threads=1, set={"trees": "none"}, say=said.append)
     league = json.loads((tmp_path / "run" / "contest.json").read_text())["candidates"]
     assert sum(one["weight"] for one in league if one["title"].startswith("mixture shifted by the levels")) > 0.4
     assert not [line for line in said if "independent" in line]

@@ -228,8 +228,8 @@ def test_a_model_learns_what_few_cells_say(monkeypatch: pytest.MonkeyPatch, tmp_
     """It ended after one epoch, without a relation between columns."""
     monkeypatch.undo()
     rng = np.random.default_rng(1)
-    z = rng.normal(size=390)
-    table = pd.DataFrame({name: z + 0.3 * rng.normal(size=390) for name in "abcd"}).mask(rng.random((390, 4)) < 0.7)
+    z = rng.normal(size=240)
+    table = pd.DataFrame({name: z + 0.3 * rng.normal(size=240) for name in "abcd"}).mask(rng.random((240, 4)) < 0.7)
     run = vgi_cli.fit(table, model="vae", set={"bootstrap": "none"}, out=tmp_path / "run", threads=1)
     assert run.sample(n=2000).corr().to_numpy()[0, 1] > 0.6  # of 0.92
 
