@@ -71,6 +71,21 @@ def _cholesky(A: Any, L: Any) -> Any:
 
 
 @inlined
+def _solve(L: Any, b: Any) -> None:
+    """b = (L L')^-1 b of a lower L, in place."""
+    D = len(b)
+    for i in range(D):
+        for t in range(i):
+            b[i] -= L[i, t] * b[t]
+        b[i] /= L[i, i]
+    for back in range(D):
+        i = D - 1 - back
+        for t in range(i + 1, D):
+            b[i] -= L[t, i] * b[t]
+        b[i] /= L[i, i]
+
+
+@inlined
 def _common(tril: Any, variance: Any, pooling: Any, tau: Any, work: Any, W: Any) -> Any:
     """W, what the covariances have in common, and the sum of the precisions into work[3]; False where a matrix is not
     positive definite."""
@@ -111,17 +126,12 @@ def penalty(mean: Any, tril: Any, centre: Any, variance: Any, weights: Any) -> A
     work, W = np.empty((4, D, D)), np.empty((D, D))
     if not _common(tril, variance, pooling, tau, work, W):
         return math.nan
-    L, V, together = work[0], work[1], work[3]
+    L, together = work[0], work[3]
     logdet = square = pull = floored = 0.0
     for k in range(K):
-        _factor(tril[k], L)
-        _inverse(L, V)
         for i in range(D):
             logdet += 2.0 * tril[k, i, i]
-            away = 0.0
-            for j in range(i + 1):
-                away += V[i, j] * (mean[k, j] - centre[j])
-            square += away * away
+            square += (mean[k, i] - centre[i]) ** 2 / variance[i]
     if not _cholesky(W, L):
         return math.nan
     prior = 0.0
@@ -147,17 +157,28 @@ def maximise(
     work, W = np.empty((4, D, D)), np.empty((D, D))
     if not _common(tril, variance, pooling, tau, work, W):
         return False
-    L, A = work[0], work[1]
+    L, A, V, P = work[0], work[1], work[2], work[3]
     means, factors, shift = np.empty((K, D)), np.empty((K, D, D)), np.empty(D)
     for k in range(K):
         n = count[k]
+        _factor(tril[k], L)
+        _inverse(L, V)
+        _gram(V, P)
         for i in range(D):
-            shift[i] = (first[k, i] + kappa * (centre[i] - mean[k, i])) / (n + kappa)
+            shift[i] = kappa / variance[i] * (centre[i] - mean[k, i])
+            for j in range(D):
+                shift[i] += P[i, j] * first[k, j]
+                A[i, j] = n * P[i, j]
+            A[i, i] += kappa / variance[i]
+        if not _cholesky(A, L):
+            return False
+        _solve(L, shift)
+        for i in range(D):
             means[k, i] = mean[k, i] + shift[i]
         for i in range(D):
             for j in range(i + 1):
                 own = second[k, i, j] - first[k, i] * shift[j] - shift[i] * first[k, j] + n * shift[i] * shift[j]
-                own += kappa * (means[k, i] - centre[i]) * (means[k, j] - centre[j]) + pooling * W[i, j]
+                own += pooling * W[i, j]
                 if i == j:
                     own += floor * variance[i]
                 A[i, j] = own / (n + pooling)

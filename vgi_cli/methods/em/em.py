@@ -6,25 +6,27 @@ With s_j, m_j the variance and mean of the observed cells of column j, in nats:
 
     sum_r w_r log p(x_obs of row r)
       full covariances S_k     - 1/2 sum_k [ nu (log|S_k| + tr S_k^-1 W) + lambda tr S_k^-1 diag(s)
-                                             + kappa (mean_k - m)' S_k^-1 (mean_k - m) ]
+                                             + kappa sum_j (mean_kj - m_j)^2 / s_j ]
                                + 1/2 [ (K nu + tau) log|W| - tau tr W diag(s)^-1 ],   maximised over W
       factors F_k, psi_k       the same with diag(psi_k) for S_k and diagonal W, and - 1/2 sum_k rho |psi_k^-1/2 F_k|^2
                                + alpha sum_k log pi_k
       tables T_k of levels     beta sum_k sum_cells q log (T_k / q)
       shifts B by levels       - 1/2 eta sum_j sum_levels B_j^2 / s_j, and the same of pairs of levels
 
-W is what the covariances have in common: nu (`pooling`) says with how many rows' worth each is pulled to it (an inverse
-Wishart prior whose scale is fitted); tau is 1, and more where the rows are few (`FullGaussians.anchor`). Where
-`model.shrink_to` says what W is made of, it is that, and stays so while EM climbs; after some iterations it is made
-anew, by which the objective becomes another one (models/gaussian/shrunk.py). `fa` keeps
-lambda alone. The broad components of a mixture (models/gaussian/widened.py) have no such terms: their shape is fixed;
-their alpha is one row each (a tenth in mixed rows). In mixed rows q are the conditional tables of all rows (Dirichlet
-priors of beta pseudo-rows for each row of a table); after some iterations the forest and q are chosen anew by the rows
-as they then belong to the components, which is kept where the objective does not fall. Where the levels shift the
-Gaussians (models/gaussian/shifted.py), a step learns the shifts B after means and covariances and given these, from the
-same expectations (ECM, Meng and Rubin 1993). Each EM step raises the objective; each iteration is two EM steps and an
-extrapolation (SQUAREM, Varadhan and Roland 2008) that is kept only where the objective is not below that of the step
-before, so that the sequence of objectives never falls, but where a target is made anew.
+Means are spread as N(m, diag(s) / kappa): a component in which a column is hardly observed has nothing else that says
+where it lies in that column, and fills would be as far off as a slope through two of its cells leads. A step learns
+them given the covariances so far (ECM, Meng and Rubin 1993). W is what the covariances have in common: nu (`pooling`)
+says with how many rows' worth each is pulled to it (an inverse Wishart prior whose scale is fitted); tau is 1, and more
+where the rows are few (`FullGaussians.anchor`). Where `model.shrink_to` says what W is made of, it is that, and stays
+so while EM climbs; after some iterations it is made anew, by which the objective becomes another one
+(models/gaussian/shrunk.py). `fa` keeps lambda alone. The broad components of a mixture (models/gaussian/widened.py)
+have no such terms: their shape is fixed; their alpha is one row each (a tenth in mixed rows). In mixed rows q are the
+conditional tables of all rows (Dirichlet priors of beta pseudo-rows for each row of a table); after some iterations the
+forest and q are chosen anew by the rows as they then belong to the components, which is kept where the objective does
+not fall. Where the levels shift the Gaussians (models/gaussian/shifted.py), a step learns the shifts B after means and
+covariances and given these, from the same expectations (ECM too). Each EM step raises the objective; each iteration is
+two EM steps and an extrapolation (SQUAREM, Varadhan and Roland 2008) that is kept only where the objective is not below
+that of the step before, so that the sequence of objectives never falls, but where a target is made anew.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class FactorGaussians(Gaussians):
         K = self.mean.shape[0]
         prior = ((K * penalty.pooling + penalty.common) * common.log() - penalty.common * common / scale.variance).sum()
         ridge = self.ridge * (self.F.square().sum(-1) * inverse).sum()
-        mean = penalty.mean * ((self.mean - scale.mean).square() * inverse).sum()
+        mean = penalty.mean * ((self.mean - scale.mean).square() / scale.variance).sum()
         return 0.5 * (prior - pull - floor - ridge - mean)
 
     def common(self, scale: Scale, penalty: Penalty) -> Tensor:
@@ -114,16 +114,17 @@ class FactorGaussians(Gaussians):
         A, b, c, n, factors = statistics  # [K, D, P, P], [K, D, P], [K, D], [K, D], [K, P, P] with P = L + 1
         L = self.L
         common = self.common(scale, penalty)
-        prior = torch.diag(torch.cat([A.new_full((L,), self.ridge), A.new_full((1,), penalty.mean)]))
+        pull = penalty.mean * torch.exp(self.log_psi) / scale.variance
+        prior = torch.diag_embed(torch.cat([A.new_full((*pull.shape, L), self.ridge), pull[..., None]], -1))
         # a column without weight in a component keeps its place through the tiny diagonal
         system = A + prior + 1e-12 * torch.eye(L + 1, dtype=A.dtype, device=A.device)
         anchored = b.clone()
-        anchored[..., L] += penalty.mean * scale.mean
+        anchored[..., L] += pull * scale.mean
         coefficient = torch.cholesky_solve(anchored[..., None], torch.linalg.cholesky(system))[..., 0]
         F, mean = coefficient[..., :L], coefficient[..., L]
         fitted = torch.einsum("kdp,kdpq,kdq->kd", coefficient, A, coefficient)
         square = c - 2 * (coefficient * b).sum(-1) + fitted
-        square = square + self.ridge * F.square().sum(-1) + penalty.mean * (mean - scale.mean).square()
+        square = square + self.ridge * F.square().sum(-1)
         square = square.clamp(min=0) + penalty.pooling * common + penalty.floor * scale.variance
         psi = square / (n + penalty.pooling)
         if self.ridge == 0 and penalty.mean == 0:

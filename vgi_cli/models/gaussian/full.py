@@ -90,8 +90,7 @@ class FullGaussians(Gaussians):
             return self.mean.new_tensor(value)
         precision, logdet = self.precision()
         W = self.common(precision, scale, penalty)
-        shift = self.mean - scale.mean
-        square = torch.einsum("kd,kde,ke->", shift, precision, shift)
+        square = ((self.mean - scale.mean).square() / scale.variance).sum()
         trace = (precision * W).sum()
         floor = (precision.diagonal(dim1=-2, dim2=-1) * scale.variance).sum()
         pull = penalty.pooling * (logdet.sum() + trace)
@@ -129,13 +128,13 @@ class FullGaussians(Gaussians):
         count, first, second = statistics
         precision, _ = self.precision()
         W = self.common(precision, scale, penalty)
-        n, kappa = count[:, None], penalty.mean
+        pull = penalty.mean / scale.variance
         offset = scale.mean - self.mean  # statistics are about the old means
-        shift = (first + kappa * offset) / (n + kappa)
+        right = (precision @ first[:, :, None])[..., 0] + pull * offset
+        system = count[:, None, None] * precision + torch.diag(pull)
+        shift = torch.cholesky_solve(right[:, :, None], torch.linalg.cholesky(system))[..., 0]
         cross = first[:, :, None] * shift[:, None, :]
         scatter = second - cross - cross.mT + count[:, None, None] * shift[:, :, None] * shift[:, None, :]
-        pulled = shift - offset
-        scatter = scatter + kappa * pulled[:, :, None] * pulled[:, None, :]
         scatter = scatter + penalty.pooling * W + penalty.floor * torch.diag(scale.variance)
         self.set_moments(self.mean + shift, scatter / (count + penalty.pooling)[:, None, None])
 

@@ -42,7 +42,7 @@ class Penalty(NamedTuple):
     floor    lambda: a sum of squares, in units of the column's variance, added to that of every component
     pooling  nu: pseudo-rows with which each component's covariance is pulled to the common one
     common   tau: pseudo-rows with which the common covariance is pulled to the columns' variances
-    mean     kappa: pseudo-rows with which each component's mean is pulled to the columns' means
+    mean     kappa: pseudo-rows, as wide as the columns are, with which each component's mean is pulled to their means
     weight   alpha: pseudo-rows added to each component, or [K] to each its own
     tables   beta: pseudo-rows with which each row of a component's tables of levels is pulled to that of all rows
     shift    eta: pseudo-rows with which each coefficient of a linear shift is pulled to 0

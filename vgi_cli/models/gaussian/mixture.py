@@ -24,6 +24,8 @@ from vgi_cli.ranges import Components, Factors, PseudoRows
 
 RIDGE = 1.0
 """Pseudo-observations of 0 for each loading of a factor-analytic component."""
+MEANS, MEAN = 0.5, 0.01
+"""Pseudo-rows with which the mean of each component is pulled to those of the columns, and that of one alone."""
 TABLES = 0.5
 """Pseudo-rows with which each row of a component's tables of levels is pulled to that of all rows."""
 POOLED, POOLED_LEVELS = 2.0, (2.0, 0.5)
@@ -241,7 +243,15 @@ class GaussianMixture(GaussianFamily):
         pooling = pooling if self._shrinkage is None else self._shrinkage
         pooling = POOLED * (D + 2) if pooling is None else pooling
         tables = TABLES if isinstance(self.gaussians, Mixed) else 0.0
-        return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight, tables=tables, shift=SHIFT)
+        return Penalty(
+            floor=floor,
+            pooling=pooling,
+            common=1.0,
+            mean=MEANS if self.gaussians.K > 1 else MEAN,
+            weight=weight,
+            tables=tables,
+            shift=SHIFT,
+        )
 
     def for_fills(self) -> Self:
         """Without the widest of the broad components: it keeps the density of a row that is unlike all others from
