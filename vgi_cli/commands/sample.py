@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.blanks import read_blanks, take_back
+from vgi_cli.columns.blanks import read_blanks, staying, take_back
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import SampleRequest
@@ -22,7 +22,8 @@ from vgi_cli.commands.sampling import uniform_beside, uniform_of
 from vgi_cli.commands.unasked import UnaskedCells
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.encoder import decode, unpool
-from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.keeping import keep_but_for_blanks
+from vgi_cli.encoding.redrawing import DrawnRows
 from vgi_cli.encoding.structural_zeros import possible
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
@@ -113,7 +114,8 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
     require_finite(codes, every, schema.layout.columns)
     noise = KeyedNoise(seed, schema.layout.names, keys, FIRST, "sample")
     uniform = functools.partial(uniform_of, noise, schema)
-    keep_relations(codes, codes[0], every, schema, uniform, functools.partial(uniform_beside, noise, schema))
+    drawn = DrawnRows(codes, codes[0], every, uniform, functools.partial(uniform_beside, noise, schema))
+    keep_but_for_blanks(drawn, lambda draws: staying(rules, draws, codes[0], every, schema)[1], schema, None)
     avoid_codes(codes, table, schema)
     take_back(rules, codes, codes[0], every, schema)
     _say_unasked(codes[0], stay, schema, reporter)
