@@ -37,6 +37,7 @@ from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
 from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
 from vgi_cli.encoding.keys import answering_keys, gaps_by_keys, keys_among
+from vgi_cli.encoding.mostly_empty import mostly_empty_among
 from vgi_cli.encoding.nested import nested_among
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.pairs import pairs_among
@@ -106,6 +107,7 @@ def infer_schema(
     skips = skipped(table, schema)
     if encoding.relations == "keep":
         schema = _keeping(table, schema, found, skips)
+    schema = replace(schema, mostly_empty=mostly_empty_among(table, schema, skips))
     excepted = excepted_among(table, schema)
     twins = without_excepted(redundant(found, schema), excepted)
     doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(twins, schema)]
