@@ -268,7 +268,7 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
     zeros = structural_zeros_among(table, schema) if looked else ()
     spreads = spreads_among(table, schema)
     schema = replace(schema, unasked=unasked_among(table, schema), structural_zeros=zeros, spreads=spreads)
-    return gaps_by_keys(table, replace(schema, unanswered=unanswered_among(skips, kept)))
+    return gaps_by_keys(table, replace(schema, unanswered=unanswered_among(table, schema, skips, kept)))
 
 
 def _check_modelled(table: Table, schema: Schema, flags: Mapping[str, str], some: bool) -> None:

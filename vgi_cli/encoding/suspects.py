@@ -46,7 +46,7 @@ from vgi_cli.encoding.scale_codes import scale_codes
 from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.series import series
 from vgi_cli.encoding.shuffled import shuffled_keys
-from vgi_cli.encoding.skips import Skipped, alike, skipped, thresholds_among
+from vgi_cli.encoding.skips import Skipped, alike, needed, skipped, thresholds_among
 from vgi_cli.encoding.spellings import (
     NEGATIVE,
     NINES,
@@ -534,7 +534,7 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
     lines: list[tuple[str, str, str]] = []
     columns = {column.name: column for column in schema.encoded}
     kept = {(skip.name, skip.level) for skip in schema.skips}
-    for one in alike(found):
+    for one in needed(alike(found), table, schema):
         name, places, others = one.name, one.levels, one.others
         column, codes = columns[name], codes_of(table, columns[name])
         levels = column.spell(np.array(places, np.float64), None)
