@@ -299,7 +299,7 @@ def test_ragged_rows() -> None:
 def test_a_row_of_one_cell_may_be_a_footnote() -> None:
     hint = "if this is a footnote or another line beside the table, delete it; else every row needs"
     table = "a,b,c\n1,2,3\n4,5,6\n"
-    for note in ('"* Source: county assessor, 2024"', "* estimated", '"* Source: a\nb"'):
+    for note in ('"* Source: county assessor, 2024"', "* estimated"):
         assert text_refusal(f"{table}{note}\n") == (
             f"standard input: row 3 (line 4) has 1 cell, the header has 3 | {hint} 3 cells"
         )
