@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import vgi_cli
+from tests.encoding.test_mostly_empty import coupons
 from tests.program import Vgi
 from vgi_cli.fitting.fitted import FittedTable, load_run
 from vgi_cli.machine.work import TimeUp
@@ -232,3 +233,13 @@ def test_carried_columns_keep_their_types_and_categories_their_levels(tmp_path: 
     assert drawn.schema.types == expected and drawn.column("note").null_count == 2
     assert drawn.column("grade").chunk(0).dictionary.to_pylist() == ["low", "mid", "high", "never"]
     assert list(run.sample(n=1)["grade"].dtype.categories) == ["low", "mid", "high", "never"]
+
+
+def test_columns_that_were_mostly_empty_are_named(vgi: Vgi) -> None:
+    coupons(np.random.default_rng(0)).to_csv("orders.csv", index=False)
+    model = ["--model", "mixture", "--set", "model.components=1", "--set", "bootstrap=none"]
+    assert vgi("fit", "orders.csv", "--out", "run", *model).code == 0
+    words = "columns 'coupon', 'percent', 'off', 'left' were missing in most rows of the fit"
+    said = vgi("sample", "run", "-n", "50", "-o", "some.csv").err
+    assert words in said and "(`vgi sample --missing` gives them the holes of fitted rows)" in said
+    assert words not in vgi("sample", "run", "-n", "50", "--missing", "-o", "others.csv").err

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
+from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import Alarm
 from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
 
 N = 200
@@ -62,3 +66,40 @@ def test_what_is_said_to_be_asked_in_some_rows_only_is_not_said_twice() -> None:
     found = infer_schema(from_frame(frame))[1]
     assert any("has no cell in the" in note for note in found)
     assert not any("far less often" in note for note in found)
+
+
+def coupons(rng: np.random.Generator, n: int = 400) -> pd.DataFrame:
+    """Orders with a coupon, and those without, which have neither discount nor its share; single cells are lost."""
+    none, share, net = rng.random(n) < 0.75, rng.choice([5, 10, 20], n), rng.gamma(4, 20, n).round(2)
+    off = (share * net / 100).round(2)
+    frame = pd.DataFrame({"coupon": [f"SAVE{k}" for k in share], "percent": share.astype(float), "off": off})
+    frame.loc[none] = None
+    frame = frame.assign(net=net, items=rng.poisson(3, n), left=rng.normal(size=n))
+    lost = rng.random(frame.shape) < 0.1
+    lost[:, -1] = rng.random(n) < 0.6
+    return frame.mask(lost)
+
+
+def test_columns_that_are_missing_in_the_same_rows_are_left_out_together() -> None:
+    """Of one alone the others would be filled in rows in which it is not."""
+    schema, notes = infer_schema(from_frame(coupons(np.random.default_rng(0))))
+    assert schema.mostly_empty == (("coupon", "percent", "off"), ("left",))
+    (line,) = [note for note in notes if "far less often" in note]
+    assert line.startswith("columns 'coupon', 'percent', 'off', 'left' are missing in ")
+    assert (
+        "`--exclude coupon --exclude percent --exclude off` leaves those so, which are missing in the same rows, else"
+    ) in line
+    (line,) = [
+        note
+        for note in infer_schema(from_frame(coupons(np.random.default_rng(0)).drop(columns="left")))[1]
+        if "far less often" in note
+    ]
+    assert "--exclude off` leaves them so, which are missing in the same rows, else the holes are filled" in line
+
+
+def test_a_schema_keeps_them() -> None:
+    schema, _ = infer_schema(from_frame(coupons(np.random.default_rng(0))))
+    raw = json.loads(schema.to_json())
+    assert Schema.from_json(schema.to_json()).mostly_empty == schema.mostly_empty
+    with pytest.raises(RunError, match=r"schema\.json"):
+        Schema.from_json(json.dumps({**raw, "mostly_empty": [["none"]]}))

@@ -256,7 +256,9 @@ class TestKept:
         blank[::2, 1] = True
         before = spread(true, missing)
         draws = before.copy()
-        keep_but_for_blanks(DrawnRows(draws, true, missing, None, None), blank, schema, None)
+        keep_but_for_blanks(
+            DrawnRows(draws, true, missing, None, None), lambda own: np.broadcast_to(blank, own.shape), schema, None
+        )
         assert np.array_equal(draws[:, ::2], before[:, ::2])
         assert not np.array_equal(draws[:, 1::2], before[:, 1::2]) and kept_apart(schema, draws[:, 1::2]) == 0
 

@@ -11,6 +11,7 @@ import pytest
 
 import vgi_cli
 from vgi_cli.columns.base import Encoding
+from vgi_cli.columns.blanks import flags_of, unanswered_in
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip
 from vgi_cli.encoding.check import check
@@ -417,3 +418,30 @@ class TestSeveralLevels:
         frame["note"] = np.nan
         frame.loc[:3, "work"], frame.loc[:2, "note"] = "other", [1.0, 2.5, 3.0]
         assert all("note" not in one.others for one in schema_of(frame).skips)
+
+
+def cars(n: int = 400) -> pd.DataFrame:
+    """Electric cars, of two makes and four models, have no size of engine; single cells are lost."""
+    rng = np.random.default_rng(3)
+    makes = {"ID.3": "VW", "Golf": "VW", "Polo": "VW", "Model 3": "Tesla", "Model Y": "Tesla", "Corolla": "Toyota"}
+    model = rng.choice(list(makes), n)
+    electric = np.isin(model, ["ID.3", "Model 3", "Model Y"])
+    frame = pd.DataFrame({"make": [makes[one] for one in model], "model": model})
+    frame["fuel"] = np.where(electric, "electric", rng.choice(["petrol", "diesel"], n))
+    frame["cc"] = np.where(electric, np.nan, rng.normal(1600, 300, n).round())
+    frame["price"] = rng.gamma(5, 4000, n).round(2)
+    return frame.mask(rng.random(frame.shape) < 0.1)
+
+
+def test_flags_that_another_one_makes_needless_are_not_suggested() -> None:
+    schema, notes = infer_schema(from_frame(cars()))
+    assert [flags_of(one, schema) for one in unanswered_in(schema)] == ["--leave-blank cc:fuel=electric"]
+    (line,) = [note for note in notes if "has no cell in" in note]
+    assert line.startswith("column 'cc' has no cell in the ") and "rows where 'fuel' is 'electric'" in line
+    assert {one.name for one in schema.skips} == {"make", "model", "fuel"}  # which fills keep to all the same
+    frame = cars()
+    hybrid = frame["model"] == "Golf"
+    frame.loc[hybrid, ["fuel", "cc"]] = ["petrol", np.nan]  # of which the fuel says nothing
+    schema, _ = infer_schema(from_frame(frame))
+    flags = " ".join(flags_of(one, schema) for one in unanswered_in(schema))
+    assert "--leave-blank cc:model=Golf" in flags and "cc:make" not in flags

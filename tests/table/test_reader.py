@@ -296,6 +296,16 @@ def test_ragged_rows() -> None:
     assert text_refusal("a,b\n1,2\n1\n") == f"standard input: row 2 (line 3) has 1 cell, the header has 2 | {hint}"
 
 
+def test_a_row_of_one_cell_may_be_a_footnote() -> None:
+    hint = "if this is a footnote or another line beside the table, delete it; else every row needs"
+    table = "a,b,c\n1,2,3\n4,5,6\n"
+    for note in ('"* Source: county assessor, 2024"', "* estimated"):
+        assert text_refusal(f"{table}{note}\n") == (
+            f"standard input: row 3 (line 4) has 1 cell, the header has 3 | {hint} 3 cells"
+        )
+    assert text_refusal('a,b\n1,2\n"* a, b"\n').endswith(f"| {hint} 2 cells")
+
+
 def test_headers_that_are_unlike_the_rows() -> None:
     rows = "1,2,\n" * 5
     hint = "| the rows end with ',', the header does not: delete these, or name that column in the header"

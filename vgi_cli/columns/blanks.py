@@ -116,11 +116,7 @@ def take_back(rules: Sequence[Blank], draws: Floats, observed: Floats, missing: 
     observed  [N, columns] codes of the same rows, exact where a cell of a column that decides is observed
     missing   [N, columns]
     """
-    says = []
-    for rule in rules:
-        filled = schema.encoded[rule.other].held(draws[..., rule.other])
-        says.append(rule.holds(np.where(missing[:, rule.other], filled, observed[:, rule.other])))
-    blank = not_asked([(rule.columns, rule.other) for rule in rules], says, missing, len(draws))
+    says, blank = staying(rules, draws, observed, missing, schema)
     own = [
         (missing[:, rule.columns] & (said | blank[..., rule.other])[..., None]).sum((1, 2))
         for rule, said in zip(rules, says, strict=True)
@@ -145,14 +141,16 @@ def not_asked(gates: Sequence[_Gate], says: Sequence[Bools], missing: Bools, dra
     return found
 
 
-def surely_blank(rules: Sequence[Blank], observed: Floats, missing: Bools) -> Bools:
-    """[N, columns] which holes stay blank as the observed cells of their rows say, by some rules.
-
-    observed  [N, columns] codes, exact where a cell of a column that decides is observed
-    missing   [N, columns]
-    """
-    says = [(rule.holds(observed[:, rule.other]) & ~missing[:, rule.other])[None] for rule in rules]
-    return np.asarray(not_asked([(rule.columns, rule.other) for rule in rules], says, missing, 1)[0])
+def staying(
+    rules: Sequence[Blank], draws: Floats, observed: Floats, missing: Bools, schema: Schema
+) -> tuple[list[Bools], Bools]:
+    """Of draws [m, N, columns] of completed rows [m, N] by each of some rules whether its cell says so, and [m, N,
+    columns] which holes stay blank. The other arguments as of `take_back`."""
+    says = []
+    for rule in rules:
+        filled = schema.encoded[rule.other].held(draws[..., rule.other])
+        says.append(rule.holds(np.where(missing[:, rule.other], filled, observed[:, rule.other])))
+    return says, not_asked([(rule.columns, rule.other) for rule in rules], says, missing, len(draws))
 
 
 class CellsNotAsked(NamedTuple):

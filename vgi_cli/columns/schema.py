@@ -135,7 +135,8 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
 class Schema:
     """The columns of a fitted table in its order, the transform behind the codecs, and the relations between modelled
     columns, their orders, skips, thresholds and structural zeros that fills keep to, what follows from columns that are
-    carried, how well columns of relations are known from others, and which questions rows may not have been asked."""
+    carried, how well columns of relations are known from others, which questions rows may not have been asked, and
+    which columns are missing in most rows, unlike the others, those together that are missing in the same rows."""
 
     columns: tuple[Column, ...]
     transform: Transform = "linear"
@@ -149,6 +150,7 @@ class Schema:
     lookups: tuple[Lookup, ...] = ()
     spreads: tuple[Spread, ...] = ()
     unanswered: tuple[Unanswered, ...] = ()
+    mostly_empty: tuple[tuple[str, ...], ...] = ()
 
     @cached_property
     def encoded(self) -> tuple[ModelledColumn, ...]:
@@ -211,6 +213,8 @@ class Schema:
         }
         if self.unanswered:
             raw["unanswered"] = [_adapter(Unanswered).dump_python(one, mode="json") for one in self.unanswered]
+        if self.mostly_empty:
+            raw["mostly_empty"] = [list(names) for names in self.mostly_empty]
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -240,6 +244,7 @@ class Schema:
         kept |= {"thresholds": document.thresholds, "unasked": document.unasked}
         kept |= {"structural_zeros": document.structural_zeros, "lookups": document.lookups}
         kept |= {"spreads": document.spreads, "unanswered": document.unanswered}
+        kept |= {"mostly_empty": document.mostly_empty}
         schema = cls(columns, document.transform, **kept)
         if not all(_fits(one, schema) for one in schema.relations):
             raise _damaged("relations do not fit the columns")
@@ -255,6 +260,8 @@ class Schema:
             max(one.levels) < counts.get(one.name, 0) and set(one.others) <= set(counts) for one in schema.unanswered
         ):
             raise _damaged("columns without answers do not fit the columns")
+        if not all(set(names) <= set(counts) for names in schema.mostly_empty):
+            raise _damaged("columns that are mostly empty do not fit the columns")
         if not all(one.name in numbers and set(one.others) <= set(counts) for one in schema.thresholds):
             raise _damaged("thresholds do not fit the columns")
         if not all(_decided(one, schema) for one in schema.unasked):
@@ -285,6 +292,7 @@ class _Document:
     lookups: tuple[Lookup, ...] = ()
     spreads: tuple[Spread, ...] = ()
     unanswered: tuple[Unanswered, ...] = ()
+    mostly_empty: tuple[tuple[str, ...], ...] = ()
 
 
 def _decided(one: Unasked, schema: Schema) -> bool:

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.blanks import read_blanks, take_back
+from vgi_cli.columns.blanks import read_blanks, staying, take_back
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import named
 from vgi_cli.commands.requests import SampleRequest
 from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.samplers import build_imputer
@@ -22,7 +23,8 @@ from vgi_cli.commands.sampling import uniform_beside, uniform_of
 from vgi_cli.commands.unasked import UnaskedCells
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.encoder import decode, unpool
-from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.keeping import keep_but_for_blanks
+from vgi_cli.encoding.redrawing import DrawnRows
 from vgi_cli.encoding.structural_zeros import possible
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
@@ -113,10 +115,12 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
     require_finite(codes, every, schema.layout.columns)
     noise = KeyedNoise(seed, schema.layout.names, keys, FIRST, "sample")
     uniform = functools.partial(uniform_of, noise, schema)
-    keep_relations(codes, codes[0], every, schema, uniform, functools.partial(uniform_beside, noise, schema))
+    drawn = DrawnRows(codes, codes[0], every, uniform, functools.partial(uniform_beside, noise, schema))
+    keep_but_for_blanks(drawn, lambda draws: staying(rules, draws, codes[0], every, schema)[1], schema, None)
     avoid_codes(codes, table, schema)
     take_back(rules, codes, codes[0], every, schema)
     _say_unasked(codes[0], stay, schema, reporter)
+    _say_empty(codes[0], stay, schema, reporter)
     return Content(Whole(table), schema, find_styles([table], schema), HeldDraws(codes), stay)
 
 
@@ -133,6 +137,19 @@ def _say_unasked(codes: Floats, stay: Mapping[str, Bools], schema: Schema, repor
                 filled[:, place] &= ~stay[column.name]
         unasked.count(codes, np.ones(codes.shape, bool), filled)
         unasked.say_drawn(reporter)
+
+
+def _say_empty(codes: Floats, stay: Mapping[str, Bools], schema: Schema, reporter: Reporter) -> None:
+    """A warning of columns that were missing in most rows of the fit and have a value in all of codes [n, columns];
+    arguments as of `_say_unasked`."""
+    empty = [name for name in schema.modelled if any(name in own for own in schema.mostly_empty)]
+    filled = [name for name in empty if name not in stay and not np.isnan(codes[:, schema.modelled.index(name)]).any()]
+    if filled and len(codes):
+        reporter.warn(
+            f"{named('column', filled)} {'was' if len(filled) == 1 else 'were'} missing in most rows of the fit, the "
+            "other columns far less often: synthetic rows have a value in all (`vgi sample --missing` gives them the "
+            "holes of fitted rows)"
+        )
 
 
 def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch: Callable[[float], None]) -> Tensor:

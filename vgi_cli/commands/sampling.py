@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import Point
-from vgi_cli.columns.blanks import Blank, not_asked, read_blanks, surely_blank, take_back
+from vgi_cli.columns.blanks import Blank, not_asked, read_blanks, staying, take_back
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
@@ -221,7 +221,10 @@ class Sampling:
         require_finite(draws, missing, schema.layout.columns)
         deciding = {schema.modelled[one.other] for one in self._blanks}
         observed = observed_codes(rows, schema, related_columns(schema) | deciding)
-        blank = surely_blank(self._blanks, observed, missing)
+
+        def blank(draws: Floats) -> Bools:
+            return staying(self._blanks, draws, observed, missing, schema)[1]
+
         uniform = functools.partial(uniform_of, noise, schema)
         ties = functools.partial(uniform_beside, noise, schema)
         told = said_by_keys(rows, schema)

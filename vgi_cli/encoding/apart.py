@@ -36,12 +36,13 @@ class Apart:
         """Those of another one, too."""
         self._found += other._found
 
-    def update_at(self, rows: Ints, other: Apart) -> None:
-        """Those of another one, whose rows are some of these [n]."""
+    def update_at(self, draw: Ints, row: Ints, other: Apart, taken: Bools) -> None:
+        """Those of another one, whose rows of a single draw are some rows [n] of some draws [n]; but for rows that are
+        not `taken` [m, N]."""
         for rule, places, found in other._found:
             where = np.zeros(self.shape, bool)
-            where[:, rows] = found
-            self._found.append((rule, places, where))
+            where[draw, row] = found[0]
+            self._found.append((rule, places, where & taken))
 
     def mend(self, rows: Bools) -> None:
         """Rows [m, N] keep to all rules now."""

@@ -43,7 +43,7 @@ class RelationCells:
              one; None: there are none
     single   by place the rows in which the cell there is the only unknown one, and it was not asked; None: not known
     spreads  of its terms, by place; none where they are not known
-    unpaired  which cells of its two columns go with none of the other one; None: all have a partner
+    unpaired  which of its cells go with none of another column; None: all have a partner
     """
 
     relation: Relation

@@ -37,6 +37,7 @@ from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
 from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
 from vgi_cli.encoding.keys import answering_keys, gaps_by_keys, keys_among
+from vgi_cli.encoding.mostly_empty import mostly_empty_among
 from vgi_cli.encoding.nested import nested_among
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.pairs import pairs_among
@@ -106,6 +107,7 @@ def infer_schema(
     skips = skipped(table, schema)
     if encoding.relations == "keep":
         schema = _keeping(table, schema, found, skips)
+    schema = replace(schema, mostly_empty=mostly_empty_among(table, schema, skips))
     excepted = excepted_among(table, schema)
     twins = without_excepted(redundant(found, schema), excepted)
     doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(twins, schema)]
@@ -266,7 +268,7 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
     zeros = structural_zeros_among(table, schema) if looked else ()
     spreads = spreads_among(table, schema)
     schema = replace(schema, unasked=unasked_among(table, schema), structural_zeros=zeros, spreads=spreads)
-    return gaps_by_keys(table, replace(schema, unanswered=unanswered_among(skips, kept)))
+    return gaps_by_keys(table, replace(schema, unanswered=unanswered_among(table, schema, skips, kept)))
 
 
 def _check_modelled(table: Table, schema: Schema, flags: Mapping[str, str], some: bool) -> None:

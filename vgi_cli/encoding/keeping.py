@@ -118,26 +118,38 @@ def keep_relations(
     return apart
 
 
-def keep_but_for_blanks(rows: DrawnRows, blank: Bools, schema: Schema, told: Floats | None) -> Apart:
-    """As `keep_relations`, of rows of which some holes stay `blank` [N, columns]: sums, products and pairs of such a
-    hole say nothing of the other cells of its row, which are as they were drawn, or follow from others."""
-    numeric = [one for one in schema.relations if not one.coded or one.how == "pairs"]
-    places = [[schema.modelled.index(name) for name in one.names] for one in numeric]
-    left_out = np.stack([blank[:, own].any(1) for own in places], 1) if places else np.zeros((len(blank), 0), bool)
-    if not left_out.any():
-        fills, observed, missing, uniform, ties = rows
-        return keep_relations(fills, observed, missing, schema, uniform, ties, told)
-    patterns, which = np.unique(left_out, axis=0, return_inverse=True)
-    apart = Apart(rows.draws.shape[:2])
+def keep_but_for_blanks(
+    rows: DrawnRows, blank: Callable[[Floats], Bools], schema: Schema, told: Floats | None
+) -> Apart:
+    """As `keep_relations`, of rows of which some holes stay blank: relations of such a hole say nothing of the other
+    cells of its row, which are as they were drawn, or follow from others. `blank`: which cells of draws
+    [m, N, columns] these are, as what decides may be a fill; where other ones would be then, relations are kept to."""
+    again = rows.draws.copy()
+    apart = keep_relations(*rows[:3], schema, *rows[3:], told)
+    holes = blank(rows.draws)
+    others = rows.missing & ~holes
+    places = [[schema.modelled.index(name) for name in one.names] for one in schema.relations]
+    left_out = np.array([holes[..., own].any(-1) & others[..., own].any(-1) for own in places]).reshape(
+        -1, *apart.shape
+    )
+    draw, row = np.nonzero(left_out.any(0))
+    if not len(row):
+        return apart
+    found: list[tuple[Ints, Ints, Apart]] = []
+    patterns, which = np.unique(left_out[:, draw, row].T, axis=0, return_inverse=True)
     for kind, pattern in enumerate(patterns):
         at = np.flatnonzero(which.reshape(-1) == kind)
-        own = [one for one in schema.relations if not any(one is numeric[place] for place in np.flatnonzero(pattern))]
-        some = rows.of(at)
-        said = None if told is None else told[at]
-        fills, observed, missing, uniform, ties = some
-        found = keep_relations(fills, observed, missing, replace(schema, relations=tuple(own)), uniform, ties, said)
-        rows.draws[:, at] = fills
-        apart.update_at(at, found)
+        some = rows._replace(draws=again).at(draw[at], row[at])
+        kept = tuple(one for one, out in zip(schema.relations, pattern.tolist(), strict=True) if not out)
+        said = None if told is None else told[row[at]]
+        own = keep_relations(*some[:3], replace(schema, relations=kept), *some[3:], said)
+        again[draw[at], row[at]] = some.draws[0]
+        found.append((draw[at], row[at], own))
+    taken = left_out.any(0) & (blank(again) == holes).all(-1)
+    rows.draws[taken] = again[taken]
+    apart.mend(taken)
+    for at_draw, at_row, own in found:
+        apart.update_at(at_draw, at_row, own, taken)
     return apart
 
 
@@ -155,8 +167,11 @@ def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
             # a number that was moved takes a level along that is a fill too
             first, second = (schema.modelled.index(name) for name in one.names)
             rows = np.flatnonzero(missing[:, first] & missing[:, second])
-            said = one.said(draws[:, rows, second])
-            draws[:, rows, first] = np.where(np.isnan(said), draws[:, rows, first], said)
+            own, unpaired = draws[:, rows][..., [first, second]], Unpaired.of(one, schema)
+            said = one.said(own[..., 1])
+            if unpaired is not None:
+                said[unpaired.staying(own, np.ones(own.shape[1:], bool))[..., 0]] = np.nan
+            draws[:, rows, first] = np.where(np.isnan(said), own[..., 0], said)
         _follow(filled, schema, (draws[..., told] != before).any(-1), apart, orders)
         apart.update(orders)
     if uniform is not None:  # again: cells that were computed or moved since may be of another kind
@@ -388,8 +403,8 @@ def _kept(filled: DrawnRows, schema: Schema, *, guessed: bool = True) -> Apart:
                     able = _determine(said, some, one, place, told, guessed=limited)
                     beyond[:, some] |= ~able & limited
                     known[some, one.places[place]] = able.all(0) & (not (place and one in banded))
+                    given[some, one.places[place]] |= able.all(0) & (not limited)
             one.tried[rows] = ~known[rows, one.places[place]] | known[np.ix_(rows, one.places)].all(1)
-            given[rows[sure], one.places[place]] = True
             changed = {int(one.places[place])}
         else:
             left = _unsettled(told, known, rooms)
@@ -553,7 +568,7 @@ def _determine(
             value, agrees = as_far_as_agrees(cells, place, values, value, levels(j, LATE), chance)
             able |= agrees
     if cells.unpaired is not None:  # a partner that was filled does not decide what has none
-        stays = cells.unpaired.cells(values)[..., place] & ~said.given[rows, cells.places[1 - place]]
+        stays = cells.unpaired.staying(values, ~said.given[np.ix_(rows, cells.places)])[..., place]
         value, able = np.where(stays, values[..., place], value), able | stays
     said.draws[:, rows, j] = np.where(able, value, values[..., place])
     return able
@@ -618,13 +633,18 @@ def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int
     chance = cells.chance(rows)
     if cells.spreads:
         _least_known(_Open(values, free, done, chance, own), cells, missing[rows], order)
-    alone = cells.unpaired.rows(values, missing[np.ix_(rows, cells.places)]) if cells.unpaired is not None else done
+    stays = np.zeros(before.shape, bool)
+    if cells.unpaired is not None:
+        stays = cells.unpaired.staying(before, missing[np.ix_(rows, cells.places)])
+        alone = stays.any(-1)
+        values[alone], done = before[alone], done & ~alone
     for place in order:
         value, able = solve(cells, place, values, chance=chance)
-        moved = free[:, place] & ~done & ~alone & able & _in_room(value, own.get(place))
+        moved = free[:, place] & ~done & ~stays[..., place] & able & _in_room(value, own.get(place))
         values[..., place] = np.where(moved, value, values[..., place])
         done |= moved
     if not cells.relation.coded:
+        done |= stays.any(-1)
         _approach(values, free, done, cells, own)
     after = np.where(done[..., None], values, before)
     for place, j in enumerate(cells.places):

@@ -373,18 +373,24 @@ def _beside(plan: _Plan, group: _Group, start: Floats, digits: int) -> Floats:
 def _held(plan: _Plan, group: _Group, values: Floats, kept: Floats, *, guessed: bool) -> tuple[Floats, Bools]:
     """As `_computed`, and which of them keep to all relations, too."""
     values, able = _computed(plan, group, values, kept, guessed=guessed)
-    missing = np.zeros((1, values.shape[1]), bool)
-    missing[0, [*plan.kept, *(int(one.at[place]) for one, place in plan.steps)]] = True
+    missing = _unknown(plan, values)
     for one in plan.holds:
         able &= ~one.departing(values, missing)
     return values, able
+
+
+def _unknown(plan: _Plan, values: Floats) -> Bools:
+    """[1, columns] which cells of values [n, columns] a plan keeps or computes."""
+    unknown = np.zeros((1, values.shape[1]), bool)
+    unknown[0, [*plan.kept, *(int(one.at[place]) for one, place in plan.steps)]] = True
+    return unknown
 
 
 def _computed(plan: _Plan, group: _Group, values: Floats, kept: Floats, *, guessed: bool) -> tuple[Floats, Bools]:
     """Values [n, columns] of a group with `kept` [n] in place of the cell that a plan keeps first, or those [n, k] of
     the first k cells, and the others computed from them, and which of them their columns admit; `guessed`: by limits
     too that are guesses from what was observed."""
-    values, able = values.copy(), np.ones(len(values), bool)
+    values, able, unknown = values.copy(), np.ones(len(values), bool), _unknown(plan, values)
     for place, own in zip(plan.kept, np.atleast_2d(kept.T), strict=False):
         values[:, place] = own
         number = as_number(group.columns[place])
@@ -396,6 +402,9 @@ def _computed(plan: _Plan, group: _Group, values: Floats, kept: Floats, *, guess
         value, admitted = (part[0] for part in solve(one.cells, place, own[None], guessed=guessed))
         if one.cells.relation.coded:  # of which no level may be said
             value, admitted = np.where(admitted, value, own[:, place]), np.ones(len(own), bool)
+        if one.cells.unpaired is not None:
+            stays = one.cells.unpaired.staying(own, one.of(unknown))[:, place]
+            value, admitted = np.where(stays, own[:, place], value), admitted | stays
         values[:, one.at[place]] = value
         able &= admitted
     return values, able

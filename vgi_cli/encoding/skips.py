@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
+from vgi_cli.columns.blanks import level_conditions
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
@@ -137,15 +138,42 @@ def alike(found: Sequence[Skipped]) -> list[Unanswered]:
     return [Unanswered(name, levels, tuple(others)) for (name, levels), others in groups.items()]
 
 
-def unanswered_among(found: Sequence[Skipped], kept: Sequence[Skip]) -> tuple[Unanswered, ...]:
+def needed(rules: Sequence[Unanswered], table: Table, schema: Schema) -> list[Unanswered]:
+    """Without rules that others make needless: all of their rows have, where it is observed, such a level of another
+    column too, beside which there is no cell of the same columns (each electric model has electric fuel). Those of most
+    levels, then of fewest rows, go first."""
+    every = {column.name: column for column in schema.encoded}
+    codes = {one.name: codes_of(table, every[one.name]) for one in rules}
+    closed = [one.excludes(codes[one.name]) for one in rules]
+
+    def covers(other: int, own: int) -> bool:
+        known = closed[own] & ~np.isnan(codes[rules[other].name])
+        same = set(rules[own].others) <= set(rules[other].others)
+        return other != own and same and int(known.sum()) >= FEWEST and bool(closed[other][known].all())
+
+    def size(place: int) -> tuple[int, int]:
+        own = rules[place]
+        return -len(level_conditions(cast(Levelled, every[own.name]), own.levels)), int(closed[place].sum())
+
+    left = set(range(len(rules)))
+    for place in sorted(left, key=size):
+        if any(covers(other, place) for other in left):
+            left.remove(place)
+    return [rules[place] for place in sorted(left)]
+
+
+def unanswered_among(
+    table: Table, schema: Schema, found: Sequence[Skipped], kept: Sequence[Skip]
+) -> tuple[Unanswered, ...]:
     """Of the skips that were `found` those that hold, at one of their levels and for one of their columns at least, not
-    by chance (`kept`)."""
+    by chance (`kept`), and that are `needed`."""
     sure = {(one.name, one.level, other) for one in kept for other in one.others}
-    return tuple(
+    holding = [
         one
         for one in alike(found)
         if any((one.name, level, other) in sure for level in one.levels for other in one.others)
-    )
+    ]
+    return tuple(needed(holding, table, schema))
 
 
 class _Beyond(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vgi_cli.columns.base import Column, ModelledColumn
-from vgi_cli.columns.blanks import flags_of, unanswered_in
+from vgi_cli.columns.blanks import flags_of
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import THREE, Number, mostly_threes
@@ -46,7 +46,7 @@ from vgi_cli.encoding.scale_codes import scale_codes
 from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.series import series
 from vgi_cli.encoding.shuffled import shuffled_keys
-from vgi_cli.encoding.skips import Skipped, alike, skipped, thresholds_among
+from vgi_cli.encoding.skips import Skipped, alike, needed, skipped, thresholds_among
 from vgi_cli.encoding.spellings import (
     NEGATIVE,
     NINES,
@@ -138,8 +138,6 @@ def suspects(
     )
     keys += _dates(table, schema, said) + _inexact(schema)
     found = skipped(table, schema) if skips is None else skips
-    unasked = {name for rule in unanswered_in(schema) for name in rule.others}
-    unasked |= {name for one in alike(found) for name in one.others}
     return (
         doubts
         + totals(table, schema)
@@ -151,7 +149,7 @@ def suspects(
         + _ticked(table, schema)
         + dummies(table, schema)
         + _scarce(table, schema)
-        + mostly_empty(table, schema, unasked)
+        + mostly_empty(table, schema)
         + _skipped(table, schema, found)
         + _far_away(table, schema)
     )
@@ -536,7 +534,7 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
     lines: list[tuple[str, str, str]] = []
     columns = {column.name: column for column in schema.encoded}
     kept = {(skip.name, skip.level) for skip in schema.skips}
-    for one in alike(found):
+    for one in needed(alike(found), table, schema):
         name, places, others = one.name, one.levels, one.others
         column, codes = columns[name], codes_of(table, columns[name])
         levels = column.spell(np.array(places, np.float64), None)

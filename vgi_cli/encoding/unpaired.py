@@ -1,15 +1,17 @@
-"""Levels and numbers that stand beside no cell of the column they go with: a free plan, which has no code.
+"""Levels and numbers that stand beside no cell of a column they go with: a free plan, which has no code; a flight that
+was cancelled, which has no delay.
 
-Where both cells are missing, one is not computed from the other: what the partner is filled with decides nothing there.
+Where both cells are missing, one is not computed from the other, nor are further cells from both: what the partner is
+filled with decides nothing there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.relations import Relation
@@ -17,58 +19,77 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip, Threshold
 from vgi_cli.encoding.relations import departing
 
-PAIRED = ("levels", "groups")
-"""Relations of two columns of which one may have no cell beside a level or a number of the other one."""
-
 
 class Unpaired(NamedTuple):
-    """What says of a cell of two columns, of which levels (or keys) of one say the other, that none goes with it.
+    """What says of cells of a relation that they go with none of another one of its columns.
 
-    relation  one to one, or in groups
-    rules     questions asked of some rows alone, with the place (0 or 1) of the column that decides
-    every     by place whether all levels are known that the column has beside a cell of the other one
+    relation  of any kind
+    rules     questions asked of some rows alone, with the place of the column that decides and those of the columns it
+              decides about
+    every     by place whether all levels (or keys) are known that the column has beside cells of all others
     """
 
     relation: Relation
-    rules: tuple[tuple[int, Skip | Threshold], ...]
-    every: tuple[bool, bool]
+    rules: tuple[tuple[int, Skip | Threshold, tuple[int, ...]], ...]
+    every: tuple[bool, ...]
 
     @classmethod
     def of(cls, relation: Relation, schema: Schema) -> Self | None:
-        """Of a relation of a schema; None where each cell has a partner, or the relation is of another kind."""
-        if relation.how not in PAIRED:
-            return None
-        names, both = relation.names, [schema.encoded[schema.modelled.index(name)] for name in relation.names]
-        rules = tuple(
-            (names.index(one.name), one)
-            for one in schema.rules
-            if one.name in names and names[1 - names.index(one.name)] in one.others
-        )
-        levels = isinstance(both[0], Levelled) and not relation.keys
-        every = levels and not _all_used(relation, both[0]), relation.how == "levels" or levels
-        if not rules and not every[0] and not (every[1] and None in relation.codes):
-            return None
-        return cls(relation, rules, every)
+        """Of a relation of a schema; None where each cell has a partner."""
+        names = relation.names
+        own = (one for one in schema.rules if one.name in names and set(names) & set(one.others))
+        rules = tuple((names.index(one.name), one, _places(names, one.others)) for one in own)
+        every = tuple(_beside(relation, schema, place) for place in range(len(names)))
+        return cls(relation, rules, every) if rules or any(every) else None
 
-    def cells(self, values: Floats) -> Bools:
-        """[.., 2] which of two cells [.., 2] go with none of the other column."""
-        alone = np.zeros(values.shape, bool)
-        for place, rule in self.rules:
-            alone[..., place] |= rule.excludes(values[..., place])
-        if self.every[0]:
-            alone[..., 0] |= ~np.isin(values[..., 0], self.relation.coding)
-        if self.every[1]:
-            alone[..., 1] |= np.isnan(self.relation.said(values[..., 1]))
-        return alone
+    def staying(self, values: Floats, filled: Bools) -> Bools:
+        """[.., columns] which cells of values [.., columns] are not computed from the others: a cell goes with none of
+        another column, which is `filled` [.., columns], and is not the cell itself."""
+        columns = np.arange(values.shape[-1])
+        stays = np.zeros(values.shape, bool)
+        for alone, partners in self._alone(values):
+            for partner in partners:
+                stays |= (alone & filled[..., partner])[..., None] & (columns != partner)
+        return stays
 
     def rows(self, values: Floats, missing: Bools) -> Bools:
-        """[..] where one of two cells [.., 2] goes with none of the other column, which is `missing` [.., 2]."""
-        return np.asarray((self.cells(values) & missing[..., ::-1]).any(-1))
+        """[..] where a cell goes with none of another column, which is `missing` [.., columns]."""
+        return np.asarray(self.staying(values, missing).any(-1))
+
+    def _alone(self, values: Floats) -> Iterator[tuple[Bools, Sequence[int]]]:
+        """[..] which cells of a column go with none of others, and the places of these."""
+        for place, rule, partners in self.rules:
+            yield rule.excludes(values[..., place]), partners
+        for place in np.flatnonzero(self.every).tolist():
+            partners = tuple(other for other in range(len(self.every)) if other != place)
+            yield ~self._paired(values[..., place], place), partners
+
+    def _paired(self, codes: Floats, place: int) -> Bools:
+        """[..] which codes [..] of a column the relation knows beside the others."""
+        if place and self.relation.how == "pairs":
+            return np.isin(codes, self.relation.seen(place))
+        return ~np.isnan(self.relation.said(codes)) if place else np.isin(codes, self.relation.coding)
 
 
-def _all_used(relation: Relation, column: ModelledColumn) -> bool:
-    """Whether each level of the first column of a relation stands beside some cell of the second one."""
-    return isinstance(column, Levelled) and len({*relation.codes} - {None}) == column.level_counts[0]
+def _places(names: Sequence[str], some: Sequence[str]) -> tuple[int, ...]:
+    """The places of those columns that are among some."""
+    return tuple(place for place, name in enumerate(names) if name in some)
+
+
+def _beside(relation: Relation, schema: Schema, place: int) -> bool:
+    """Whether a relation knows all levels (or keys) of its column at a place that have cells of the others beside them,
+    and these may not be all that the column has."""
+    columns = [schema.encoded[schema.modelled.index(name)] for name in relation.names]
+    if relation.how == "levels" and place:
+        return None in relation.codes
+    column = columns[place]
+    if not relation.coded or relation.how == "part" or not isinstance(column, Levelled):
+        return False  # levels of parts that are seen once are not known
+    if place and relation.how == "pairs":
+        return len(relation.seen(place)) < column.level_counts[0]
+    if place:  # numbers of levels are known of those alone that have several rows
+        return isinstance(columns[0], Levelled) and None in relation.codes
+    return len({*relation.codes} - {None}) < column.level_counts[0]
 
 
 def departing_fills(

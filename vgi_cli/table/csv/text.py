@@ -128,6 +128,7 @@ def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -
             _unclosed(text, int(starts[rows[row]]), int(ends[rows[row]]), delimiter)
             or _other_delimiter(text, begin, delimiter, int(np.bincount(counts[rows]).argmax()))
             or _ragged_hint(width, counts[rows], _ends_empty(lines, int(rows[row])), delimiter)
+            or _footnote_hint(text[int(starts[rows[row]]) : int(ends[rows[row]])], found, width)
             or f"every row needs {_cells(width)}; a cell that holds {delimiter!r} must be in quotes",
         )
     if len(rows) == 0:
@@ -176,6 +177,13 @@ def _ragged_hint(width: int, counts: Ints, ends_empty: bool, delimiter: str) -> 
     if usual > width and (counts == usual).mean() >= MOSTLY:
         return f"most rows have {_cells(usual)}: are there lines above the header? Delete them"
     return None
+
+
+def _footnote_hint(row: bytes, cells: int, width: int) -> str | None:
+    """What to do about a row of a single cell, in quotes or in a table of several other columns; None of another row."""
+    if cells > 1 or (width == 2 and QUOTED.fullmatch(row) is None):
+        return None
+    return f"if this is a footnote or another line beside the table, delete it; else every row needs {_cells(width)}"
 
 
 def _unclosed(text: bytes, start: int, end: int, delimiter: str) -> str | None:
