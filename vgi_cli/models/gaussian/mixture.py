@@ -24,7 +24,7 @@ from vgi_cli.ranges import Components, Factors, PseudoRows
 
 RIDGE = 1.0
 """Pseudo-observations of 0 for each loading of a factor-analytic component."""
-MEANS, MEAN = 0.5, 0.01
+MEANS, MEAN = 0.25, 0.01
 """Pseudo-rows with which the mean of each component is pulled to those of the columns, and that of one alone."""
 TABLES = 0.5
 """Pseudo-rows with which each row of a component's tables of levels is pulled to that of all rows."""
