@@ -422,6 +422,10 @@ def _in_bands(
         low, high = _held_to(column, low, high)
     inside = np.logical_and.reduce([band.holds(values) for band in bands])
     moved = np.where(inside, values, _by_widths(values, low, high))
+    for window in [band.window for band in bands if band.window is not None]:  # at its time of the day, if it can be
+        near = _by_widths(values, *window)
+        holds = np.logical_and.reduce([(near >= low) & (near < high), *(band.holds(near) for band in bands)])
+        moved = np.where(inside | ~holds, moved, near)
     between = _Between(np.where(inside, -np.inf, low), np.where(inside, np.inf, high), np.zeros_like(low))
     digit = 2 * half_digit(column)
     found, done = values, np.zeros(values.shape, bool)

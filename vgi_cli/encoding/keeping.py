@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.calendar import PLACES
+from vgi_cli.columns.calendar import HOUR, SECONDS, days_in
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
@@ -51,6 +51,8 @@ MOST = 200
 CLEARLY = 2.0
 """A cell is known clearly less than another one where its term lies so many times as far apart in rows that are alike.
 """
+TIMES = tuple(side * HOUR * half / 2 for half in range(1, 25) for side in (-1, 1))
+"""Seconds by which a drawn date is moved at most, where no other one is as far from it as all lengths say."""
 GONE = 1e-9
 """A difference of two weights that is this share of them is none: the column has dropped out."""
 
@@ -398,18 +400,24 @@ def _kept(filled: DrawnRows, schema: Schema, *, guessed: bool = True) -> Apart:
                 apart = _apart(draws, observed, missing, told)
                 _beyond_limits(filled, before, schema, beyond, apart)
                 return apart
-            _settle(_Cells(draws, observed, missing, known, given), *left, rooms)
-            changed = set(left[0].places.tolist())
+            one, rows = left
+            said = _Cells(draws, observed, missing, known, given)
+            both = _of_several_lengths(one, rows, known, told)
+            if len(rows[~both]):
+                _settle(said, one, rows[~both], rooms)
+            if len(rows[both]):
+                beyond[:, rows[both]] |= ~_settle_dates(said, rows[both], one, told, guessed=guessed) & guessed
+            changed = set(one.places.tolist())
         for one in every:
             if changed & set(one.places.tolist()):
                 one.single = None
 
 
-def _fineness(cells: RelationCells) -> tuple[bool, float, int]:
+def _fineness(cells: RelationCells) -> tuple[bool, float, float]:
     """By which relations are sorted: pairs come first, since what they say may say one of the two again; then by what
-    they leave open of the first column, and months come before years."""
-    span = cells.relation.span
-    return cells.relation.how != "pairs", cells.half / cells.columns[0].deviation, 0 if span is None else PLACES[span]
+    they leave open of the first column, and months come before years, hours before days."""
+    span, open_by = cells.relation.span, cells.half / cells.columns[0].deviation
+    return cells.relation.how != "pairs", open_by, 0.0 if span is None else days_in(span)
 
 
 def _beyond_limits(filled: DrawnRows, before: Floats, schema: Schema, beyond: Bools, apart: Apart) -> None:
@@ -631,6 +639,39 @@ def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int
         some = free[:, place]
         draws[:, rows[some], j] = after[:, some, place]
     known[np.ix_(rows, cells.places)] = True
+
+
+def _of_several_lengths(cells: RelationCells, rows: Ints, known: Bools, told: Sequence[RelationCells]) -> Bools:
+    """In which of some `rows` both dates of completed years or the like are unknown, and several of these known."""
+    if cells.relation.how != "completed":
+        return np.zeros(len(rows), bool)
+    dates = cells.places[1:]
+    alike = [one for one in told if one.relation.how == "completed" and set(one.places[1:]) == set(dates)]
+    count = known[np.ix_(rows, [one.places[0] for one in alike])].sum(1)
+    return np.asarray((count > 1) & ~known[np.ix_(rows, dates)].any(1))
+
+
+def _settle_dates(
+    filled: _Cells, rows: Ints, cells: RelationCells, told: Sequence[RelationCells], *, guessed: bool
+) -> Bools:
+    """Move one of two dates to where all that is known of the time between them leaves it, in rows in which both are
+    unknown, and the other one to the nearest time of day with which there is such; which [m, rows] could be."""
+    _, moves, stays = _order(cells)
+    column, other = cells.columns[stays], cells.places[stays]
+    drawn = filled.draws[:, rows, other]
+    filled.known[rows, other] = True
+    able = _determine(filled, rows, cells, moves, told, guessed=guessed)
+    size = 1.0 if cells.relation.dates[stays - 1][0] == "s" else 1 / SECONDS
+    for shift in TIMES:
+        left = np.flatnonzero(~able.all(0))
+        if not len(left):
+            break
+        nearby = clipped(column, drawn[:, left] + size * shift)
+        filled.draws[:, rows[left], other] = np.where(able[:, left], filled.draws[:, rows[left], other], nearby)
+        able[:, left] = _determine(filled, rows[left], cells, moves, told, guessed=guessed)
+    filled.draws[:, rows, other] = np.where(able, filled.draws[:, rows, other], drawn)
+    filled.known[np.ix_(rows, cells.places)] = True
+    return able
 
 
 class _Open(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.bounds import FEW, OFTEN
-from vgi_cli.columns.calendar import PLACES, WORDS, part_of
+from vgi_cli.columns.calendar import WORDS, part_of
 from vgi_cli.columns.clock import DAY, periods_in, to_unit
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
@@ -21,7 +21,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.periods import IN_A_YEAR
 from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, factors_of
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.ages import ages_among, ages_to_a_day
+from vgi_cli.encoding.ages import AGES, RULES, ages_among, ages_to_a_day
 from vgi_cli.encoding.dates import part_between
 from vgi_cli.encoding.redundant import (
     FEWEST_OF_SHARE,
@@ -123,7 +123,7 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
             what = _part(table, schema, one) if one.how == "part" else _numbers(table, schema, one)
             if what is not None:
                 following[one.name] = what
-    ages = _ages(table, schema) if looked_for(table, schema) else {}
+    ages = _ages(table, schema, relations) if looked_for(table, schema) else {}
     to_a_day = _to_a_day(table, schema, {*ages, *following}) if looked_for(table, schema) else {}
     every_age = {*ages, *to_a_day}
     for one in found:
@@ -144,20 +144,26 @@ def _of_marks(every: Rows, one: Redundant) -> bool:
     return one.how == "bands" and isinstance(every.columns[one.name], Number)
 
 
-def _ages(table: Table, schema: Schema) -> dict[str, Relation | None]:
+def _ages(table: Table, schema: Schema, relations: Mapping[str, Relation]) -> dict[str, Relation | None]:
     """The columns of completed years or months, and between which dates these are; None where several dates say the
-    same in all rows, or too few rows are near a birthday, so that rows do not tell which it is."""
-    dates = sum(isinstance(column, Moment) for column in schema.encoded)
-    choice = np.log(max(len(PLACES) * dates * dates, 1))
-    every = [one for one in ages_among(table, schema) if enough(one.cells, 0, choice)]
-    return {one.relation.names[0]: one.relation if one.alone else None for one in every}
+    same in all rows, or too few rows are near a birthday, so that rows do not tell which it is. And the columns that
+    are lengths of time between two dates, but for those that are sums of dates."""
+    moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
+    sums = [set(one.names) for one in relations.values() if one.how == "sum" and not one.rounded]
+    exact = [names - moments for names in sums if len(names - moments) == 1]
+    choice = np.log(max(len((*AGES, *RULES)) * len(moments) ** 2, 1))
+    every = [one for one in ages_among(table, schema) if enough(one.cells, 1, choice)]
+    lengths = [one for one in every if one.relation.span not in AGES]
+    without = [one for one in lengths if not one.alone or {one.relation.names[0]} in exact]
+    own = [one for one in every if all(one is not other for other in without)]
+    return {one.relation.names[0]: one.relation if one.alone else None for one in own}
 
 
 def _to_a_day(table: Table, schema: Schema, said: Collection[str]) -> dict[str, Relation]:
     """The columns of years or months that are completed from a date to one day, the same of all rows, but for those of
     which other dates of the row say enough (`said`)."""
     dates = sum(isinstance(column, Moment) for column in schema.encoded)
-    choice = np.log(max(len(PLACES) * dates * len(schema.encoded), 1))
+    choice = np.log(max(len(AGES) * dates * len(schema.encoded), 1))
     every = [one for one in ages_to_a_day(table, schema) if one.relation.names[0] not in said]
     return {one.relation.names[0]: one.relation for one in every if enough(one.cells, 1, choice)}
 
