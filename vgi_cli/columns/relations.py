@@ -16,6 +16,7 @@ from vgi_cli.columns.calendar import (
     MOST,
     NOTHING,
     PARTS,
+    PLACES,
     SECONDS,
     WORDS,
     Count,
@@ -276,6 +277,17 @@ class Relation:
         ends = (other + least, other + more) if place == 2 else (other - more + 1, other - least + 1)
         low, high = (np.where(known, code_from(span, end, *self.dates[place - 1]), np.nan) for end in ends)
         return low, high
+
+    def days_between(self, first: float) -> Floats:
+        """[k] how many calendar days there may be between two datetimes that are so many days or the like apart, where
+        these have a fixed length."""
+        assert self.span is not None, "days or the like"
+        whole = int(first - self.constant)
+        if self.span == "calendar day":
+            return np.array([float(whole)])
+        ends = (int(least_between(np.array(end), self.span, self.rounding)) for end in (whole, whole + 1))
+        least, more = (end / PLACES["day"] for end in ends)
+        return np.arange(np.floor(least), np.ceil(more) + 1)
 
     def _places(self, values: Floats, place: int) -> Ints:
         """[..] the places of the date at a place of values [.., columns]; any of one that is missing."""

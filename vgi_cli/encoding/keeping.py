@@ -24,6 +24,7 @@ from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.computing import (
     WITHIN,
     Levels,
+    OtherDate,
     PairLevels,
     RelationCells,
     as_far_as_agrees,
@@ -51,7 +52,7 @@ MOST = 200
 CLEARLY = 2.0
 """A cell is known clearly less than another one where its term lies so many times as far apart in rows that are alike.
 """
-TIMES = tuple(side * HOUR * half / 2 for half in range(1, 25) for side in (-1, 1))
+TIMES = (0.0, *(side * HOUR * half / 2 for half in range(1, 25) for side in (-1, 1)))
 """Seconds by which a drawn date is moved at most, where no other one is as far from it as all lengths say."""
 GONE = 1e-9
 """A difference of two weights that is this share of them is none: the column has dropped out."""
@@ -533,6 +534,19 @@ def _determine(
                 made.append(Levels.of_dates(one, at, said.values(rows, one.places), where))
         return made
 
+    def other_dates() -> Iterator[OtherDate]:
+        """Dates that are missing too, a few known distances apart from the column, and what is known of their parts."""
+        for one in [one for one in told if (one.relation.apart or _is_length(one.relation)) and j in one.places[-2:]]:
+            first, *others = ([0] if one.relation.apart else []) + one.places.tolist()
+            other = next(place for place in others if place != j)
+            unknown = ~known[rows, other] & (bool(one.relation.apart) | known[rows, first])
+            parts = [each._replace(rows=each.rows & unknown) for each in levels(other, ("part",))]
+            if one.relation.dates:
+                parts = [each for each in parts if each.cells.relation.part != "hour"]
+            if parts:
+                values = said.values(rows, one.places)
+                yield OtherDate(one, one.places.tolist().index(j), parts, values[..., 0])
+
     def pairs() -> list[PairLevels]:
         """What is known of the column by pairs of which it is one."""
         made = []
@@ -546,13 +560,7 @@ def _determine(
         own, chance = levels(j, ("groups",)), cells.chance(rows)
         value, able = within_groups(cells.columns[place], values[..., place], own, pairs(), chance)
     elif place and (cells.relation.loose or cells.relation.how == "completed"):
-        own, others = [*levels(j, LATE), *windows()], []
-        for one in apart if cells.relation.how == "part" else ():
-            if j in one.places:
-                at = one.places.tolist().index(j)
-                unknown = ~known[rows, one.places[1 - at]]
-                parts = [each._replace(rows=each.rows & unknown) for each in levels(one.places[1 - at], ("part",))]
-                others += [(one, at, parts)] if parts else []
+        own, others = [*levels(j, LATE), *windows()], list(other_dates()) if cells.relation.how == "part" else []
         value, able = with_other_parts(cells.columns[place], values[..., place], own, others)
     else:
         chance = cells.chance(rows)
@@ -567,6 +575,11 @@ def _determine(
     return able
 
 
+def _is_length(relation: Relation) -> bool:
+    """Whether a relation is of the time between two datetimes in what is as long everywhere in the calendar."""
+    return relation.span not in ("year", "month", None) and all(count == "s" for count, _ in relation.dates)
+
+
 _Pending: TypeAlias = tuple[RelationCells, Bools]
 """A relation, and the rows [N] in which several of its cells are unknown."""
 
@@ -575,13 +588,15 @@ def _unsettled(
     told: Sequence[RelationCells], known: Bools, rooms: Mapping[int, tuple[Floats, Floats]]
 ) -> tuple[RelationCells, Ints] | None:
     """The first relation of which several cells are unknown in some rows, and these; None where there is none. Of
-    completed years and months those first that are known, then those that lie in a band."""
+    completed years and the like those first that are known, also before what may follow from such a number, then those
+    that lie in a band."""
     left = ((one, np.asarray((~known[:, one.places]).any(1))) for one in told)
     some = [(one, rows) for one, rows in left if rows.any()]
-    if some and some[0][0].relation.how == "completed":
+    if some and some[0][0].relation.how in ("completed", "groups"):
         ages = [(one, rows) for one, rows in some if one.relation.how == "completed"]
         first = [(one, rows & known[:, one.places[0]]) for one, rows in ages]
-        some = [*first, *(own for own in ages if int(own[0].places[0]) in rooms), *ages]
+        others = [*(own for own in ages if int(own[0].places[0]) in rooms), *ages]
+        some = [*first, *(others if some[0][0].relation.how == "completed" else some)]
     some = [*_with_prices(some, known), *some]
     return next(((one, np.flatnonzero(rows)) for one, rows in some if rows.any()), None)
 
@@ -656,20 +671,22 @@ def _settle_dates(
 ) -> Bools:
     """Move one of two dates to where all that is known of the time between them leaves it, in rows in which both are
     unknown, and the other one to the nearest time of day with which there is such; which [m, rows] could be."""
-    _, moves, stays = _order(cells)
-    column, other = cells.columns[stays], cells.places[stays]
-    drawn = filled.draws[:, rows, other]
-    filled.known[rows, other] = True
-    able = _determine(filled, rows, cells, moves, told, guessed=guessed)
-    size = 1.0 if cells.relation.dates[stays - 1][0] == "s" else 1 / SECONDS
-    for shift in TIMES:
-        left = np.flatnonzero(~able.all(0))
-        if not len(left):
-            break
-        nearby = clipped(column, drawn[:, left] + size * shift)
-        filled.draws[:, rows[left], other] = np.where(able[:, left], filled.draws[:, rows[left], other], nearby)
-        able[:, left] = _determine(filled, rows[left], cells, moves, told, guessed=guessed)
-    filled.draws[:, rows, other] = np.where(able, filled.draws[:, rows, other], drawn)
+    able = np.zeros((len(filled.draws), len(rows)), bool)
+    drawn = filled.draws[:, rows]
+    for moves, stays in itertools.permutations(_order(cells)[1:]):
+        column, other = cells.columns[stays], cells.places[stays]
+        filled.known[rows, other] = True
+        size = 1.0 if cells.relation.dates[stays - 1][0] == "s" else 1 / SECONDS
+        for shift in TIMES:
+            left = np.flatnonzero(~able.all(0))
+            if not len(left):
+                break
+            own, nearby = rows[left], drawn[:, left, other]
+            nearby = clipped(column, nearby + size * shift) if shift else nearby
+            filled.draws[:, own, other] = np.where(able[:, left], filled.draws[:, own, other], nearby)
+            able[:, left] = _determine(filled, own, cells, moves, told, guessed=guessed)
+        filled.known[rows, other] = False
+        filled.draws[:, rows] = np.where(able[..., None], filled.draws[:, rows], drawn)
     filled.known[np.ix_(rows, cells.places)] = True
     return able
 
