@@ -67,6 +67,10 @@ SINGULAR = 1e-12
 """Variance that is added to standardised columns, of which some may be copies."""
 ADJOINING = 10.0
 """Times the mean distance of neighbouring values that adjoining bands lie apart at most."""
+FEWEST_OF_BAND, FEWEST_OF_NUMBERS, FEW_OF_BAND = 20, 50, 5
+"""Rows of each of some bands with gaps between them, of moments and of numbers, and different values, fewest."""
+OUTER, OUTER_ROWS = 0.1, 0.05
+"""Of the range of a band of numbers, and share of its rows that lie there at least, next to a gap."""
 BEYOND, MOST_PERIODS = 30, 10_000
 """Years beyond those that were seen for which it is said in which months, quarters or weeks they lie, of so many."""
 SLOW = 1e-2
@@ -590,7 +594,9 @@ def _bands(
     if isinstance(own, Number) and abs(np.sign(np.diff(runs)).sum()) < len(runs) - 1:
         return None  # marks go up or down with the number
     apart = len(np.unique(runs)) == len(runs) > 1 and (value[new + 1] > value[new]).all()
-    if not apart or not enough(level, len(runs), np.log(columns)) or not _adjoin(value, new):
+    if not apart or not enough(level, len(runs), np.log(columns)):
+        return None
+    if not _adjoin(value, new) and not _with_gaps(level, value, new, moments=isinstance(number, Moment)):
         return None
     cuts = []
     for last, first in zip(value[new].tolist(), value[new + 1].tolist(), strict=True):
@@ -634,9 +640,29 @@ def _periods(column: ModelledColumn, other: Moment, codes: Floats, columns: int)
     return None if departing(relation, codes, 0.0).any() else relation
 
 
+def _with_gaps(level: Floats, value: Floats, new: Ints, *, moments: bool) -> bool:
+    """Whether bands of sorted values [n], which end at the places `new`, are intervals with gaps between them (seasons
+    with breaks): each has enough rows and different values; and but for `moments` these are about as dense at ends next
+    to other bands as elsewhere, since groups of measurements that lie far apart have thin tails there."""
+    bands = np.split(value, new + 1)
+    fewest = FEWEST_OF_BAND if moments else FEWEST_OF_NUMBERS
+    if min(len(band) for band in bands) < fewest or min(len(np.unique(band)) for band in bands) < FEW_OF_BAND:
+        return False
+    sides = [(band, side) for i, band in enumerate(bands) for side in (-1, 1) if 0 <= i + side < len(bands)]
+    return moments or all(_dense_end(band, side) for band, side in sides)
+
+
+def _dense_end(band: Floats, side: int) -> bool:
+    """Whether sorted values [n] have as many as OUTER_ROWS of them within OUTER of their range at their end, the last
+    one (`side` 1) or the first one (-1), but for the outermost one."""
+    end = band[-1] if side > 0 else band[0]
+    near = np.abs(band - end) <= OUTER * (band[-1] - band[0])
+    return int(near.sum()) - 1 >= OUTER_ROWS * len(band)
+
+
 def _adjoin(value: Floats, new: Ints) -> bool:
     """Whether what lies between two bands of sorted values [n], which end at the places `new`, is as wide as what lies
-    between the values of one: groups that lie far apart are no bands, though they do not overlap."""
+    between the values of one: of groups that lie farther apart more is asked, though they do not overlap."""
     spacing = []
     for band in np.split(value, new + 1):
         distinct = len(np.unique(band))
