@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -34,9 +34,22 @@ PARTS: Mapping[Count, tuple[Part, ...]] = {
 """The parts that moments have, by what is counted of them."""
 SECONDS, HOUR = 86_400, 3_600
 """Of a day, and of an hour."""
-Span = Literal["year", "month"]
-PLACES: Mapping[Span, int] = {"month": 31, "year": 12 * 31}
-"""Places of days in a month and in a year whose months all have 31 days: see `place_of`."""
+Span = Literal["year", "month", "calendar day", "week", "day", "hour", "minute"]
+"""What is counted between two moments; `calendar day`: how many midnights lie between them."""
+TICKS = 1_000_000
+"""Of a second."""
+LENGTHS: Mapping[Span, int] = {
+    "week": 7 * SECONDS * TICKS,
+    "day": SECONDS * TICKS,
+    "hour": HOUR * TICKS,
+    "minute": 60 * TICKS,
+}
+"""Ticks of what is as long everywhere in the calendar."""
+PLACES: Mapping[Span, int] = {"month": 31, "year": 12 * 31, "calendar day": 1, **LENGTHS}
+"""Places of each: of days in a month and in a year whose months all have 31 days (see `place_of`), days, and ticks."""
+Rounding = Literal["down", "half up", "half even", "up"]
+"""To which whole number a number of them is rounded; halves of `half even` to the even one."""
+_Numbers = TypeVar("_Numbers", Ints, Floats)
 NOTHING = 4e-7
 """Seconds by which a moment that is a float64 number may be too small."""
 IN_FOUR_YEARS: Mapping[Count, int] = {"Q": 16, "M": 48, "D": 1461, "s": 1461}
@@ -108,3 +121,45 @@ def days_of(counts: Floats, count: Count) -> Ints:
     """[..] the days since 1970-01-01 of numbers of days or seconds since then."""
     ticks = whole(counts, count)
     return ticks // SECONDS if count == "s" else ticks
+
+
+def days_in(span: Span) -> float:
+    """About how many days it has."""
+    return PLACES[span] / (SECONDS * TICKS if span in LENGTHS else 1)
+
+
+def place_in(span: Span, codes: Floats, count: Count, begin: float) -> Ints:
+    """[..] the places (`PLACES`) of moments whose codes [..] count days or seconds, of which `begin` lie between
+    1970-01-01 and the code 0."""
+    if span in LENGTHS:
+        size = TICKS * (1 if count == "s" else SECONDS)
+        return np.asarray(np.rint(codes * size).astype(np.int64) + np.rint(begin * size).astype(np.int64))
+    days = days_of(codes + begin, count)
+    return days if span == "calendar day" else place_of(days)
+
+
+def code_from(span: Span, places: Ints, count: Count, begin: float) -> Floats:
+    """[..] the least codes whose places are not before some places [..]: see `place_in`."""
+    if span in LENGTHS and count == "s":
+        return np.asarray((places - NOTHING * TICKS) / TICKS - begin)
+    if span in LENGTHS:
+        return np.asarray(-(-places // (SECONDS * TICKS)) - begin)
+    days = places if span == "calendar day" else day_from(places)
+    return np.asarray(days * float(SECONDS if count == "s" else 1) - begin)
+
+
+def least_between(wholes: _Numbers, span: Span, rounding: Rounding) -> _Numbers:
+    """[..] how many places at least lie between two moments where so many wholes [..] do, rounded."""
+    odd = (wholes % 2 == 1) & (rounding == "half even")
+    return np.asarray(PLACES[span] * wholes - _shift(span, rounding) + odd)
+
+
+def wholes_between(places: _Numbers, span: Span, rounding: Rounding) -> _Numbers:
+    """[..] how many wholes lie between two moments that are so many places [..] apart, rounded."""
+    near = (places + _shift(span, rounding)) // PLACES[span]
+    return np.asarray(near - (places < least_between(near, span, rounding)))
+
+
+def _shift(span: Span, rounding: Rounding) -> int:
+    """What is added to a number of places before it is rounded down."""
+    return {"down": 0, "half up": PLACES[span] // 2, "half even": PLACES[span] // 2, "up": PLACES[span] - 1}[rounding]

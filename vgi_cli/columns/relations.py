@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
 from vgi_cli.columns.calendar import (
+    LENGTHS,
     MOST,
     NOTHING,
     PARTS,
@@ -20,12 +21,15 @@ from vgi_cli.columns.calendar import (
     WORDS,
     Count,
     Part,
+    Rounding,
     Span,
+    code_from,
     day_between,
-    day_from,
-    days_of,
+    days_in,
+    least_between,
     part_of,
-    place_of,
+    place_in,
+    wholes_between,
 )
 from vgi_cli.columns.numerals import Floats, Ints, plain
 from vgi_cli.columns.wording import named
@@ -34,8 +38,8 @@ SHOWN = 4
 """Terms of a sum that are written out."""
 FLOAT = 1e-13
 """A number is a power of ten where it is off by no more than this share."""
-FAR, LONG = 10**7, 1e15
-"""Days, and completed months, beyond which nothing is told from 1970; codes of dates beyond the latter are none."""
+FAR = 10**7
+"""Days beyond which nothing is told from 1970, nor of more of them between two dates."""
 INVERSE_DIGITS = 15
 """Digits of the inverse of a number that arithmetic leaves."""
 PARTS_OF_ONE, MOST_SHOWN = 12, 6
@@ -50,16 +54,16 @@ class Relation:
 
     names     of the columns; the first is the one that the others determine
     how       sum: weights @ cells = constant; product: of the cells, each to the power of its weight, that is the
-              constant; levels: cells go one to one with the levels of the second of two columns; groups: levels of
-              the second of two columns (or numbers, see keys) belong to levels of the first, several to each, or each
-              has one number of it; bands: levels of the first of two columns (or months, quarters, weeks) are intervals
-              of the second one; part: the first of two columns is a part of the moments of the second one, or
-              follows from it; completed: the first of three columns is how many years or months are completed from the
-              date of the second one to that of the third one; pairs: codes of the second and the third one of three
-              columns say together what the first one is. Bands may be years or months that are completed up to one day
-              (see until)
+              constant; levels: cells go one to one with the levels of the second of two columns; groups: levels of the
+              second of two columns (or numbers, see keys) belong to levels of the first, several to each, or each has
+              one number of it; bands: levels of the first of two columns (or months, quarters, weeks) are intervals of
+              the second one; part: the first of two columns is a part of the moments of the second one, or follows from
+              it; completed: the first of three columns is how many years, months, days or the like there are from the
+              date of the second one to that of the third one, as a whole number (see span); pairs: codes of the second
+              and the third one of three columns say together what the first one is. Bands may be years or months that
+              are completed up to one day (see until)
     weights   one a column, the first one 1; of sums and products alone
-    constant  data units
+    constant  data units; of completed what is added to the number of them
     rounded   whether the first column is what the others say at its resolution, and not exactly
     slack     how much farther it may be from that, since the others are rounded too; of rounded sums alone
     shift     what is added to that before it is rounded: half a digit less rounds down; of rounded ones alone
@@ -83,7 +87,8 @@ class Relation:
     begin     ... how many of them the code 0 of the second column is; of bands with `until` too
     until     of bands that are years or months completed from a date to one day: the first and the last day, since
               1970-01-01, that it may be by the rows of the fit
-    span      what is completed, years or months, and ...
+    span      what is counted of completed, and of bands with `until` years or months, ...
+    rounding  ... how a number of these is rounded: years and months down, as calendar days are, and ...
     dates     ... of the two dates what is counted of them since 1970-01-01, days or seconds, and how many of these the
               code 0 is
     """
@@ -109,6 +114,7 @@ class Relation:
     begin: float = 0.0
     until: tuple[int, int] | None = None
     span: Span | None = None
+    rounding: Rounding = "down"
     dates: tuple[tuple[Literal["D", "s"], float], ...] = ()
 
     def __post_init__(self) -> None:
@@ -126,7 +132,8 @@ class Relation:
             sound = sound and len(self.codes) == len(self.cuts) + 1 > 1 and 0 < len(known) == len(set(known))
             sound = sound and list(self.cuts) == sorted(set(self.cuts))
             if self.until is not None:
-                sound = sound and self.span is not None and self.count in ("D", "s") and self.until[0] <= self.until[1]
+                sound = sound and self.span in ("year", "month") and self.count in ("D", "s")
+                sound = sound and self.until[0] <= self.until[1]
         elif self.how == "part":
             sound = len(self.names) == 2 and not self.weights and not self.rounded
             if self.part is None or self.count is None or self.part not in PARTS[self.count]:
@@ -136,6 +143,8 @@ class Relation:
         elif self.how == "completed":
             sound = len(self.names) == 3 and len(self.dates) == 2 and self.span is not None
             sound = sound and not self.weights and not self.rounded and not self.codes
+            sound = sound and self.constant == round(self.constant)
+            sound = sound and (self.span not in ("year", "month") or self.constant == 0)
         elif self.how == "pairs":
             sound = len(self.names) == 3 and not self.weights and not self.rounded and None not in self.codes
             sound = sound and len(self.pairs) == len(self.codes) and len(set(self.codes)) > 1
@@ -155,6 +164,7 @@ class Relation:
         sound = sound and (self.how == "pairs" or not self.pairs)
         sound = sound and (self.how == "completed" or not self.dates) and (self.how == "bands" or self.until is None)
         sound = sound and (self.how == "completed" or (self.span is None) == (self.until is None))
+        sound = sound and (self.span in LENGTHS or self.rounding == "down")
         if not sound or (self.part is None) != (self.how != "part") or len(set(self.names)) != len(self.names):
             raise ValueError("the relation does not fit its columns")
 
@@ -248,33 +258,44 @@ class Relation:
             return np.asarray(np.where(below, -root, root))
 
     def completed(self, values: Floats) -> Floats:
-        """[..] how many years or months are completed between the dates of values [.., columns]; NaN where one is
+        """[..] how many years, days or the like there are between the dates of values [.., columns]; NaN where one is
         missing."""
-        assert self.span is not None, "completed years or months"
-        first, last = (place_of(self._days(values, place)) for place in (1, 2))
+        assert self.span is not None, "completed years or the like"
+        first, last = (self._places(values, place) for place in (1, 2))
         known = np.isfinite(values[..., 1]) & np.isfinite(values[..., 2])
-        return np.where(known, (last - first) // PLACES[self.span], np.nan)
+        return np.where(known, wholes_between(last - first, self.span, self.rounding) + self.constant, np.nan)
 
     def window(self, values: Floats, place: int, first: Floats) -> tuple[Floats, Floats]:
         """[..] from where on, and before what, the code of a date at a `place` (1 or 2) has to lie, by the other date
-        in values [.., columns] and the completed years or months [..]; NaN where one is missing."""
-        assert self.span is not None, "completed years or months"
-        size, (count, begin) = PLACES[self.span], self.dates[place - 1]
+        in values [.., columns] and the completed years or the like [..]; NaN where one is missing."""
+        assert self.span is not None, "completed years or the like"
+        span, most = self.span, FAR / days_in(self.span)
         known = np.isfinite(values[..., 3 - place]) & np.isfinite(first)
-        whole = np.rint(np.clip(np.where(known, first, 0.0), -FAR, FAR)).astype(np.int64)
-        other = place_of(self._days(values, 3 - place))
-        from_, to = (
-            other + size * (whole + more) if place == 2 else other - size * (whole + 1 - more) + 1 for more in (0, 1)
-        )
-        unit = SECONDS if count == "s" else 1
-        low, high = (np.where(known, day_from(end) * float(unit) - begin, np.nan) for end in (from_, to))
+        whole = np.rint(np.clip(np.where(known, first - self.constant, 0.0), -most, most)).astype(np.int64)
+        other = self._places(values, 3 - place)
+        least, more = (least_between(count, span, self.rounding) for count in (whole, whole + 1))
+        ends = (other + least, other + more) if place == 2 else (other - more + 1, other - least + 1)
+        low, high = (np.where(known, code_from(span, end, *self.dates[place - 1]), np.nan) for end in ends)
         return low, high
 
-    def _days(self, values: Floats, place: int) -> Ints:
-        """[..] the days since 1970-01-01 of the date at a place of values [.., columns]; 0 of one that is missing."""
+    def days_between(self, first: float) -> Floats:
+        """[k] how many calendar days there may be between two datetimes that are so many days or the like apart, where
+        these have a fixed length."""
+        assert self.span is not None, "days or the like"
+        whole = int(first - self.constant)
+        if self.span == "calendar day":
+            return np.array([float(whole)])
+        ends = (int(least_between(np.array(end), self.span, self.rounding)) for end in (whole, whole + 1))
+        least, more = (end / PLACES["day"] for end in ends)
+        return np.arange(np.floor(least), np.ceil(more) + 1)
+
+    def _places(self, values: Floats, place: int) -> Ints:
+        """[..] the places of the date at a place of values [.., columns]; any of one that is missing."""
+        assert self.span is not None, "completed years or the like"
         count, begin = self.dates[place - 1]
-        codes = values[..., place]
-        return np.clip(days_of(np.where(np.abs(codes) < LONG, codes + begin, 0.0), count), -FAR, FAR)
+        far = FAR * (SECONDS if count == "s" else 1)
+        codes = np.clip(np.nan_to_num(values[..., place]), -far - begin, far - begin)
+        return place_in(self.span, codes, count, begin)
 
     def factors(self, values: Floats) -> Floats:
         """[.., columns] what is multiplied in a product of cells [.., columns]."""
@@ -314,7 +335,7 @@ class Relation:
             how = "is" if len(set(used)) == len(used) else "follows from"
             return f"'{first}' {how} the {WORDS[self.part]} of '{others[0]}'"
         if self.span is not None:
-            return f"'{first}' = completed {self.span}s from '{others[0]}' to '{others[1]}'"
+            return f"'{first}' = {self._counted}s from '{others[0]}' to '{others[1]}'{self._rounding}"
         if self.how == "product":
             return f"'{first}' = {self._product}{self._rounding}"
         if self.apart and self.weights[1] < -1:
@@ -332,8 +353,16 @@ class Relation:
         return f"'{first}' = {self._sum}{self._rounding}"
 
     @property
+    def _counted(self) -> str:
+        """`completed year`, `1 + calendar day`: what is counted between two dates."""
+        completed = "completed " * (self.rounding == "down" and self.span != "calendar day")
+        return f"{plain(self.constant)} + " * (self.constant != 0) + f"{completed}{self.span}"
+
+    @property
     def _rounding(self) -> str:
         """`, rounded down`."""
+        if self.how == "completed":
+            return {"down": "", "up": ", rounded up"}.get(self.rounding, ", rounded")
         if self.slack:
             return ", as all are rounded"
         side = " down" if self.shift < 0 else " up" if self.shift > 0 else ""

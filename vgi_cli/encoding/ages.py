@@ -1,20 +1,32 @@
 """Ages: completed years or months between two dates of a row, or from a date to one day, found in a table that is
-fitted.
+fitted; and lengths of time between datetimes in whole days, hours or the like.
 
-By the calendar, not by days: a year is completed on the birthday, of February 29 on March 1. A number of days divided
-by 365.25 and rounded down says the same in most rows, and something else on some birthdays.
+Ages go by the calendar, not by days: a year is completed on the birthday, of February 29 on March 1. A number of days
+divided by 365.25 and rounded down says the same in most rows, and something else on some birthdays. So with the nights
+between two datetimes, which are calendar days: the days of 24 hours are sometimes one less.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.calendar import PLACES, SECONDS, Span, day_between, day_from, days_of, place_of
+from vgi_cli.columns.calendar import (
+    LENGTHS,
+    PLACES,
+    Rounding,
+    Span,
+    code_from,
+    day_between,
+    day_from,
+    place_in,
+    place_of,
+    wholes_between,
+)
 from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
@@ -24,6 +36,12 @@ from vgi_cli.encoding.dates import counted
 from vgi_cli.encoding.redundant import FEWEST, FIRST_LOOK, codes_of
 from vgi_cli.table.base import Table
 
+AGES: tuple[Span, ...] = ("month", "year")
+RULES: tuple[tuple[Span, Rounding], ...] = (
+    ("calendar day", "down"),
+    *itertools.product(LENGTHS, cast(tuple[Rounding, ...], get_args(Rounding))),
+)
+"""How whole numbers may be lengths of time between two moments; the first one is meant where several hold."""
 NEAR: Mapping[Span, int] = {"year": 31, "month": 3}
 """Days around a birthday (or the day of each month that is like it): ..."""
 FEWEST_NEAR = 3
@@ -40,7 +58,7 @@ CLEARLY = 3
 
 
 class Age(NamedTuple):
-    """A column that is completed years or months between two dates.
+    """A column that is completed years or months, or a length of time, between two dates.
 
     relation  what holds
     rows      [n] those that have all three
@@ -57,39 +75,52 @@ class Age(NamedTuple):
 
 
 class _Date(NamedTuple):
-    """A column of dates: what is counted since 1970-01-01, how many of these its code 0 is, and the places of its days
-    (`place_of`) [N], NaN where a cell is missing."""
+    """A column of dates: what is counted since 1970-01-01, how many of these its code 0 is, and the places of its
+    moments in each span (`place_in`) [N], NaN where a cell is missing."""
 
     name: str
     counted: tuple[Literal["D", "s"], float]
-    places: Floats
+    places: Mapping[Span, Floats]
 
 
 class _Rule(NamedTuple):
-    """Which years or months are completed from one date to another one, and how many places lie between them [N]."""
+    """Which years or the like are counted from one date to another one, how, what is added to their number, and how
+    many places lie between the dates [N]."""
 
     first: _Date
     last: _Date
     span: Span
     between: Floats
+    rounding: Rounding = "down"
+    constant: float = 0.0
 
     def relation(self, name: str) -> Relation:
         names, dates = (name, self.first.name, self.last.name), (self.first.counted, self.last.counted)
-        return Relation(names=names, how="completed", span=self.span, dates=dates)
+        how, constant = self.rounding, self.constant
+        return Relation(names=names, how="completed", span=self.span, dates=dates, rounding=how, constant=constant)
+
+    def said(self, rows: Ints | slice = slice(None)) -> Floats:
+        """What it says of some rows [n]; NaN where a date is missing."""
+        return wholes_between(self.between[rows], self.span, self.rounding) + self.constant
 
     def off(self, cells: Floats, rows: Ints | slice = slice(None)) -> Bools:
         """Which cells [n] of some rows, that are there as both dates are, are not what it says."""
-        between = self.between[rows]
-        said = np.floor(between / PLACES[self.span])
-        return np.asarray(np.isfinite(cells) & np.isfinite(between) & (said != cells))
+        said = self.said(rows)
+        return np.asarray(np.isfinite(cells) & np.isfinite(said) & (said != cells))
 
-    def clear(self, rows: Bools) -> bool:
-        """Whether no date of some rows [N] is next to a birthday."""
+    def clear(self, cells: Floats, rows: Bools) -> bool:
+        """Whether no other way to count says what cells [N] of some rows [N] are: none of them has a date next to a
+        birthday, and none is the next whole number to a length."""
+        if self.span not in AGES:
+            return bool((np.abs(cells - self.said())[rows] > 1).all())
         after = np.mod(self.between[rows], PLACES[self.span])
         return bool(((after >= CLEARLY) & (after < PLACES[self.span] - CLEARLY)).all())
 
     def told(self, known: Bools) -> bool:
-        """Whether enough rows that are `known` [N] have a date soon after a birthday, and soon before one."""
+        """Whether enough rows that are `known` [N] have a date soon after a birthday, and soon before one: any few rows
+        tell a length from others."""
+        if self.span not in AGES:
+            return True
         size, near = PLACES[self.span], NEAR[self.span]
         after = np.mod(self.between[known], size)
         return min(int((after < near).sum()), int((after >= size - near).sum())) >= FEWEST_NEAR
@@ -99,30 +130,66 @@ class _Rule(NamedTuple):
         if self.span != other.span:
             return False
         pairs = ((self.first, other.first), (self.last, other.last))
-        apart = [np.abs(own.places - its.places) for own, its in pairs]
+        apart = [np.abs(own.places[self.span] - its.places[self.span]) for own, its in pairs]
         return all(bool((one[np.isfinite(one)] == 0).all() and np.isfinite(one).any()) for one in apart)
 
 
 def ages_among(table: Table, schema: Schema, most: Callable[[int], int] = lambda rows: 0) -> list[Age]:
-    """The columns of whole numbers that are completed years or months between two dates in every row that has all
-    three, or in all but so many at most (by how many these are); of each one the first two dates of which that is so,
-    in the order of the table."""
+    """The columns of whole numbers that are completed years or months, or a length of time, between two dates in every
+    row that has all three, or in all but so many at most (by how many these are); of each one the first two dates of
+    which that is so, in the order of the table."""
     numbers = {column.name: codes_of(table, column) for column in schema.encoded if isinstance(column, Number)}
     numbers = {name: cells for name, cells in numbers.items() if _whole(cells)}
     dates = list(_dates(table, schema)) if numbers else []
     held: dict[str, list[_Rule]] = {}
     for first, last in itertools.permutations(dates, 2):
-        between = last.places - first.places
-        some = np.flatnonzero(np.isfinite(between))[:FIRST_LOOK]
-        for span in PLACES:
-            rule = _Rule(first, last, span, between)
-            for name, cells in numbers.items():
-                if rule.off(cells[some], some).sum() > most(table.N):
-                    continue
-                count = int(_known(cells, rule).sum())
-                if count >= FEWEST and rule.off(cells).sum() <= most(count):
-                    held.setdefault(name, []).append(rule)
+        both = np.flatnonzero(np.isfinite(first.places["day"]) & np.isfinite(last.places["day"]))
+        some = both[:FIRST_LOOK]
+        for name, rule in itertools.chain(_ages(first, last, numbers), _lengths(first, last, numbers, some, most)):
+            cells = numbers[name]
+            if rule.off(cells[some], some).sum() > most(table.N):
+                continue
+            count = int(_known(cells, rule).sum())
+            if count >= FEWEST and rule.off(cells).sum() <= most(count):
+                held.setdefault(name, []).append(rule)
     return [_age(name, numbers[name], rules) for name, rules in held.items()]
+
+
+def _ages(first: _Date, last: _Date, numbers: Iterable[str]) -> Iterator[tuple[str, _Rule]]:
+    """The ages between two dates that some columns may be."""
+    for span in AGES:
+        rule = _Rule(first, last, span, last.places[span] - first.places[span])
+        yield from ((name, rule) for name in numbers)
+
+
+def _lengths(
+    first: _Date, last: _Date, numbers: Mapping[str, Floats], rows: Ints, most: Callable[[int], int]
+) -> Iterator[tuple[str, _Rule]]:
+    """Of columns of numbers [N] the lengths between two dates, one of which has a time, that they may be by some rows
+    [n], all but so many of these: of each column the plainest one of those that these rows speak for most."""
+    if "s" not in (first.counted[0], last.counted[0]) or not len(rows):
+        return
+    found: dict[str, list[_Rule]] = {}
+    names, cells = list(numbers), np.stack([own[rows] for own in numbers.values()])
+    for span, rounding in RULES:
+        rule = _Rule(first, last, span, last.places[span] - first.places[span], rounding)
+        apart = cells - rule.said(rows)
+        for name, own in ((names[i], apart[i]) for i in np.flatnonzero(_alike(apart, most(len(rows))))):
+            values, often = np.unique(own[np.isfinite(own)], return_counts=True)
+            found.setdefault(name, []).append(rule._replace(constant=float(values[often.argmax()])))
+    for name, rules in found.items():
+        own = numbers[name][rows]
+        yield name, min(rules, key=lambda rule: (int(rule.off(own, rows).sum()), rule.constant != 0))
+
+
+def _alike(numbers: Floats, most: int) -> Bools:
+    """[k] which numbers [k, n] are all the same but for so many at most; NaN: there is none."""
+    ordered, counts = np.sort(numbers, 1), np.isfinite(numbers).sum(1)
+    held = np.zeros(len(numbers), bool)
+    for start in range(min(most + 1, numbers.shape[1])):
+        last = np.clip(counts - 1 - most + start, start, numbers.shape[1] - 1)
+        held |= np.take_along_axis(ordered, last[:, None], 1)[:, 0] == ordered[:, start]
+    return held
 
 
 def _whole(cells: Floats) -> bool:
@@ -138,9 +205,9 @@ def _dates(table: Table, schema: Schema) -> Iterator[_Date]:
         if of is not None and of[0] in ("D", "s"):
             codes, (count, begin) = codes_of(table, column), of
             known = np.isfinite(codes)
-            days = days_of(np.where(known, codes + begin, 0.0), count)
-            own = (cast(Literal["D", "s"], count), begin)
-            yield _Date(column.name, own, np.where(known, place_of(days), np.nan))
+            whole = np.where(known, codes, -begin)
+            places = {span: np.where(known, place_in(span, whole, count, begin), np.nan) for span in PLACES}
+            yield _Date(column.name, (cast(Literal["D", "s"], count), begin), places)
 
 
 def _known(cells: Floats, rule: _Rule) -> Bools:
@@ -154,7 +221,7 @@ def _age(name: str, cells: Floats, rules: Sequence[_Rule]) -> Age:
     best = max(rules, key=lambda one: (not one.off(cells).any(), int(_known(cells, one).sum())))
     known, off = _known(cells, best), best.off(cells)
     rows = np.flatnonzero(known)
-    alone = best.told(known & ~off) and best.clear(off) and all(one is best or best.same(one) for one in rules)
+    alone = best.told(known & ~off) and best.clear(cells, off) and all(one is best or best.same(one) for one in rules)
     return Age(best.relation(name), rows, cells[rows], off[rows], alone)
 
 
@@ -183,11 +250,12 @@ def ages_to_a_day(table: Table, schema: Schema) -> list[AgeToADay]:
             ages = np.where(np.isnan(ages), np.nan, numbers[np.nan_to_num(ages).astype(int)])
         if not _whole(ages) or np.nanmin(ages) < 0 or np.nanmax(ages) > MOST_AGE:
             continue
-        for date, span in itertools.product(dates, PLACES):
-            if not _may_be(ages[:FIRST_LOOK], date.places[:FIRST_LOOK], span):
+        for date, span in itertools.product(dates, AGES):
+            places = date.places[span]
+            if not _may_be(ages[:FIRST_LOOK], places[:FIRST_LOOK], span):
                 continue
-            both = np.isfinite(ages) & np.isfinite(date.places)
-            until = _until(ages[both], date.places[both], span)
+            both = np.isfinite(ages) & np.isfinite(places)
+            until = _until(ages[both], places[both], span)
             if until is not None and column.name != date.name:
                 relation = _to_a_day((column.name, date.name), numbers, ages[both], date, span, until)
                 found.setdefault(column.name, AgeToADay(relation, ages[both]))
@@ -236,10 +304,9 @@ def _to_a_day(
     day = int(place_of(np.array(day_between(*until))))
     most = int(ages.max()) + BEYOND * (1 if span == "year" else 12)
     said = np.arange(most, -1, -1)
-    begins = day_from(day + 1 - size * np.append(said + 1, 0))
+    cuts = code_from(span, day + 1 - size * np.append(said + 1, 0), count, begin)
     level = {number: float(code) for code, number in enumerate(numbers.tolist())}
     codes = [level.get(float(age)) for age in said] if len(numbers) else [float(age) for age in said]
-    cuts = begins * float(SECONDS if count == "s" else 1) - begin
     return Relation(
         names=names,
         how="bands",

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.calendar import HOUR, NOTHING, SECONDS
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats, Ints, at_digits
 from vgi_cli.columns.relations import Relation
-from vgi_cli.encoding.dates import Wanted, moved
+from vgi_cli.encoding.dates import Wanted, counted, moved
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.rounding_law import quantiles
 from vgi_cli.encoding.spreads import TermSpread
@@ -156,7 +157,7 @@ def as_far_as_agrees(
     rows = np.flatnonzero(parted)
     if not len(rows):
         return found, np.zeros(found.shape, bool)
-    own = [Levels(one.cells, one.level[:, rows], one.rows[rows]) for one in levels]
+    own = [one.of(rows) for one in levels]
     said = relation.solved(values[:, rows], place, values[:, rows, 0])
     distances, often = _distances(cells)
     others = said + ((1 if place == 0 else -1) * (distances - relation.constant))[:, None, None]
@@ -191,28 +192,53 @@ def with_other_parts(
     column: ModelledColumn,
     values: Floats,
     levels: Sequence[Levels],
-    others: Sequence[tuple[RelationCells, int, Sequence[Levels]]],
+    others: Sequence[OtherDate],
 ) -> tuple[Floats, Bools]:
     """Moments [m, n] with the parts that `levels` say, so that those dates which are a few known distances apart from
-    them, and missing too, can have the parts that are known of these: the nearest ones. `others`: a relation of two
-    such columns, at which place of it the moments are, and what is known of the other column."""
+    them, and missing too, can have the parts that are known of these: the nearest ones."""
     found, done = within_levels(column, values, levels, guessed=False)
-    for cells, place, own in others:
-        rows = np.flatnonzero(np.logical_or.reduce([one.rows for one in own]))
-        if not len(rows):
-            continue
-        some = [Levels(one.cells, one.level[:, rows], one.rows[rows]) for one in levels]
-        best, away = found[:, rows].copy(), np.full((len(values), len(rows)), np.inf)
-        for distance in _distances(cells)[0]:
-            shift = distance if place == 1 else -distance
-            along = [one.later(shift, rows) for one in own]
-            moment, able = within_levels(column, values[:, rows], [*some, *along], guessed=False)
-            nearer = able & (np.abs(moment - values[:, rows]) < away)
-            best = np.where(nearer, moment, best)
-            away = np.where(nearer, np.abs(moment - values[:, rows]), away)
-        found[:, rows] = best
-        done[:, rows] |= np.isfinite(away)
+    for other in others:
+        for rows, shifts in other.shifts():
+            some = [one.of(rows) for one in levels]
+            best, away = found[:, rows].copy(), np.full((len(values), len(rows)), np.inf)
+            for shift in shifts:
+                along = [one.later(shift, rows) for one in other.levels]
+                moment, able = within_levels(column, values[:, rows], [*some, *along], guessed=False)
+                nearer = able & (np.abs(moment - values[:, rows]) < away)
+                best = np.where(nearer, moment, best)
+                away = np.where(nearer, np.abs(moment - values[:, rows]), away)
+            found[:, rows] = best
+            done[:, rows] |= np.isfinite(away)
     return found, done
+
+
+class OtherDate(NamedTuple):
+    """A date a few known distances apart from moments that are missing too.
+
+    cells   of their relation: two columns that differ by a few values, or the time between two datetimes
+    place   of the moments in it
+    levels  the parts that are known of the other date, in some rows
+    first   [m, n] what the first column is
+    """
+
+    cells: RelationCells
+    place: int
+    levels: Sequence[Levels]
+    first: Floats
+
+    def shifts(self) -> Iterator[tuple[Ints, Floats]]:
+        """Rows, and by how much their other dates may be later, in the units of the moments."""
+        rows, relation = np.flatnonzero(np.logical_or.reduce([one.rows for one in self.levels])), self.cells.relation
+        if relation.apart and len(rows):
+            distances = _distances(self.cells)[0]
+            yield rows, distances if self.place == 1 else -distances
+        elif len(rows):
+            begins = [begin for _, begin in relation.dates]
+            side = 1 if self.place == 1 else -1
+            for number in np.unique(self.first[0, rows]):
+                days = relation.days_between(number)
+                alike = rows[(self.first[:, rows] == number).all(0)]
+                yield alike, side * (SECONDS * days + begins[0] - begins[1])
 
 
 def within_levels(
@@ -335,6 +361,11 @@ class Levels(NamedTuple):
         window = np.where(rows, low, -np.inf), np.where(rows, high, np.inf)
         return cls(cells, values[..., 0], rows, window)
 
+    def of(self, rows: Ints) -> Levels:
+        """The same of some rows."""
+        window = None if self.window is None else (self.window[0][:, rows], self.window[1][:, rows])
+        return Levels(self.cells, self.level[:, rows], self.rows[rows], window)
+
     def later(self, shift: float, rows: Ints) -> Levels:
         """What parts say, in some rows, of a date that is so much earlier than the one of which they are."""
         relation = replace(self.cells.relation, begin=self.cells.relation.begin + shift)
@@ -422,6 +453,10 @@ def _in_bands(
         low, high = _held_to(column, low, high)
     inside = np.logical_and.reduce([band.holds(values) for band in bands])
     moved = np.where(inside, values, _by_widths(values, low, high))
+    for window in [band.window for band in bands if band.window is not None]:  # at its time of the day, if it can be
+        near = _by_widths(values, *window)
+        holds = np.logical_and.reduce([(near >= low) & (near < high), *(band.holds(near) for band in bands)])
+        moved = np.where(inside | ~holds, moved, near)
     between = _Between(np.where(inside, -np.inf, low), np.where(inside, np.inf, high), np.zeros_like(low))
     digit = 2 * half_digit(column)
     found, done = values, np.zeros(values.shape, bool)
@@ -456,10 +491,53 @@ def _with_parts(column: Moment, values: Floats, levels: Sequence[Levels], *, gue
             np.minimum(high, most - WITHIN),
             known & told,
         )  # where the next begins
-    found = column.held(moved(column, values, wanted, (low, high), guessed=guessed))
-    held, able = _within(column, found, _Between(found, found, np.zeros_like(found)), guessed=guessed)
-    holds = [one.holds(held) for one in wanted] + [one.holds(held) for one in bands]
-    return held, able & known & np.logical_and.reduce(holds)
+
+    holding: list[Callable[[Floats], Bools]] = [*(one.holds for one in wanted), *(one.holds for one in bands)]
+
+    def placed(start: Floats) -> Iterator[tuple[Floats, Bools]]:
+        """Moments [m, n] near others, and which of them are what they have to be."""
+        near = moved(column, start, wanted, (low, high), guessed=guessed)
+        for other in (near, _at_another_time(column, near, wanted, (low, high))):
+            held = column.held(other)
+            held, able = _within(column, held, _Between(held, held, np.zeros_like(held)), guessed=guessed)
+            yield held, able & known & np.logical_and.reduce([holds(held) for holds in holding])
+
+    tries = (one for start in _starts(column, values, (low, high)) for one in placed(start))
+    found, done = next(tries)
+    while not done.all() and (other := next(tries, None)) is not None:
+        found, done = np.where(done | ~other[1], found, other[0]), done | other[1]
+    return found, done
+
+
+def _starts(column: Moment, values: Floats, ends: tuple[Floats, Floats]) -> Iterator[Floats]:
+    """Moments [m, n] from which those with some parts are looked for: as they are; and of datetimes, at their time of
+    the day, on a day between ends [m, n], on the first and on the last of these."""
+    yield values
+    of = counted(column)
+    low, high = ends
+    if of is None or of[0] != "s" or not np.isfinite(low).any():
+        return
+    near = _by_widths(values, low, high)
+    yield np.where(np.isfinite(near), near, values)
+    for end in (low, high - NOTHING):
+        with np.errstate(invalid="ignore"):
+            other = values + SECONDS * (np.floor((end + of[1]) / SECONDS) - np.floor((values + of[1]) / SECONDS))
+        yield np.where(np.isfinite(other), other, values)
+
+
+def _at_another_time(column: Moment, values: Floats, wanted: Sequence[Wanted], ends: tuple[Floats, Floats]) -> Floats:
+    """Datetimes [m, n] that are beyond ends [m, n], moved to between them on the same day, or in the same hour where
+    that is wanted; as they were where there is no such time, and dates."""
+    of = counted(column)
+    if of is None or of[0] != "s":
+        return values
+    hours = np.logical_or.reduce([one.rows & (one.relation.part == "hour") for one in wanted])
+    size = np.where(hours, HOUR, SECONDS)
+    first = np.floor((values + of[1]) / size) * size - of[1]
+    low, high = np.maximum(ends[0], first), np.minimum(ends[1], first + size)
+    near = _by_widths(values, low, high)
+    inside = (values >= ends[0]) & (values < ends[1])
+    return np.where(inside | ~(low < high), values, near)
 
 
 def _brought(values: Floats, low: Floats, high: Floats) -> Floats:

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.calendar import PLACES
+from vgi_cli.columns.calendar import HOUR, SECONDS, days_in
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
@@ -24,6 +24,7 @@ from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.computing import (
     WITHIN,
     Levels,
+    OtherDate,
     PairLevels,
     RelationCells,
     as_far_as_agrees,
@@ -51,6 +52,8 @@ MOST = 200
 CLEARLY = 2.0
 """A cell is known clearly less than another one where its term lies so many times as far apart in rows that are alike.
 """
+TIMES = (0.0, *(side * HOUR * half / 2 for half in range(1, 25) for side in (-1, 1)))
+"""Seconds by which a drawn date is moved at most, where no other one is as far from it as all lengths say."""
 GONE = 1e-9
 """A difference of two weights that is this share of them is none: the column has dropped out."""
 
@@ -413,18 +416,24 @@ def _kept(filled: DrawnRows, schema: Schema, *, guessed: bool = True) -> Apart:
                 apart = _apart(draws, observed, missing, told)
                 _beyond_limits(filled, before, schema, beyond, apart)
                 return apart
-            _settle(_Cells(draws, observed, missing, known, given), *left, rooms)
-            changed = set(left[0].places.tolist())
+            one, rows = left
+            said = _Cells(draws, observed, missing, known, given)
+            both = _of_several_lengths(one, rows, known, told)
+            if len(rows[~both]):
+                _settle(said, one, rows[~both], rooms)
+            if len(rows[both]):
+                beyond[:, rows[both]] |= ~_settle_dates(said, rows[both], one, told, guessed=guessed) & guessed
+            changed = set(one.places.tolist())
         for one in every:
             if changed & set(one.places.tolist()):
                 one.single = None
 
 
-def _fineness(cells: RelationCells) -> tuple[bool, float, int]:
+def _fineness(cells: RelationCells) -> tuple[bool, float, float]:
     """By which relations are sorted: pairs come first, since what they say may say one of the two again; then by what
-    they leave open of the first column, and months come before years."""
-    span = cells.relation.span
-    return cells.relation.how != "pairs", cells.half / cells.columns[0].deviation, 0 if span is None else PLACES[span]
+    they leave open of the first column, and months come before years, hours before days."""
+    span, open_by = cells.relation.span, cells.half / cells.columns[0].deviation
+    return cells.relation.how != "pairs", open_by, 0.0 if span is None else days_in(span)
 
 
 def _beyond_limits(filled: DrawnRows, before: Floats, schema: Schema, beyond: Bools, apart: Apart) -> None:
@@ -540,6 +549,19 @@ def _determine(
                 made.append(Levels.of_dates(one, at, said.values(rows, one.places), where))
         return made
 
+    def other_dates() -> Iterator[OtherDate]:
+        """Dates that are missing too, a few known distances apart from the column, and what is known of their parts."""
+        for one in [one for one in told if (one.relation.apart or _is_length(one.relation)) and j in one.places[-2:]]:
+            first, *others = ([0] if one.relation.apart else []) + one.places.tolist()
+            other = next(place for place in others if place != j)
+            unknown = ~known[rows, other] & (bool(one.relation.apart) | known[rows, first])
+            parts = [each._replace(rows=each.rows & unknown) for each in levels(other, ("part",))]
+            if one.relation.dates:
+                parts = [each for each in parts if each.cells.relation.part != "hour"]
+            if parts:
+                values = said.values(rows, one.places)
+                yield OtherDate(one, one.places.tolist().index(j), parts, values[..., 0])
+
     def pairs() -> list[PairLevels]:
         """What is known of the column by pairs of which it is one."""
         made = []
@@ -553,13 +575,7 @@ def _determine(
         own, chance = levels(j, ("groups",)), cells.chance(rows)
         value, able = within_groups(cells.columns[place], values[..., place], own, pairs(), chance)
     elif place and (cells.relation.loose or cells.relation.how == "completed"):
-        own, others = [*levels(j, LATE), *windows()], []
-        for one in apart if cells.relation.how == "part" else ():
-            if j in one.places:
-                at = one.places.tolist().index(j)
-                unknown = ~known[rows, one.places[1 - at]]
-                parts = [each._replace(rows=each.rows & unknown) for each in levels(one.places[1 - at], ("part",))]
-                others += [(one, at, parts)] if parts else []
+        own, others = [*levels(j, LATE), *windows()], list(other_dates()) if cells.relation.how == "part" else []
         value, able = with_other_parts(cells.columns[place], values[..., place], own, others)
     else:
         chance = cells.chance(rows)
@@ -574,6 +590,11 @@ def _determine(
     return able
 
 
+def _is_length(relation: Relation) -> bool:
+    """Whether a relation is of the time between two datetimes in what is as long everywhere in the calendar."""
+    return relation.span not in ("year", "month", None) and all(count == "s" for count, _ in relation.dates)
+
+
 _Pending: TypeAlias = tuple[RelationCells, Bools]
 """A relation, and the rows [N] in which several of its cells are unknown."""
 
@@ -582,13 +603,15 @@ def _unsettled(
     told: Sequence[RelationCells], known: Bools, rooms: Mapping[int, tuple[Floats, Floats]]
 ) -> tuple[RelationCells, Ints] | None:
     """The first relation of which several cells are unknown in some rows, and these; None where there is none. Of
-    completed years and months those first that are known, then those that lie in a band."""
+    completed years and the like those first that are known, also before what may follow from such a number, then those
+    that lie in a band."""
     left = ((one, np.asarray((~known[:, one.places]).any(1))) for one in told)
     some = [(one, rows) for one, rows in left if rows.any()]
-    if some and some[0][0].relation.how == "completed":
+    if some and some[0][0].relation.how in ("completed", "groups"):
         ages = [(one, rows) for one, rows in some if one.relation.how == "completed"]
         first = [(one, rows & known[:, one.places[0]]) for one, rows in ages]
-        some = [*first, *(own for own in ages if int(own[0].places[0]) in rooms), *ages]
+        others = [*(own for own in ages if int(own[0].places[0]) in rooms), *ages]
+        some = [*first, *(others if some[0][0].relation.how == "completed" else some)]
     some = [*_with_prices(some, known), *some]
     return next(((one, np.flatnonzero(rows)) for one, rows in some if rows.any()), None)
 
@@ -651,6 +674,41 @@ def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int
         some = free[:, place]
         draws[:, rows[some], j] = after[:, some, place]
     known[np.ix_(rows, cells.places)] = True
+
+
+def _of_several_lengths(cells: RelationCells, rows: Ints, known: Bools, told: Sequence[RelationCells]) -> Bools:
+    """In which of some `rows` both dates of completed years or the like are unknown, and several of these known."""
+    if cells.relation.how != "completed":
+        return np.zeros(len(rows), bool)
+    dates = cells.places[1:]
+    alike = [one for one in told if one.relation.how == "completed" and set(one.places[1:]) == set(dates)]
+    count = known[np.ix_(rows, [one.places[0] for one in alike])].sum(1)
+    return np.asarray((count > 1) & ~known[np.ix_(rows, dates)].any(1))
+
+
+def _settle_dates(
+    filled: _Cells, rows: Ints, cells: RelationCells, told: Sequence[RelationCells], *, guessed: bool
+) -> Bools:
+    """Move one of two dates to where all that is known of the time between them leaves it, in rows in which both are
+    unknown, and the other one to the nearest time of day with which there is such; which [m, rows] could be."""
+    able = np.zeros((len(filled.draws), len(rows)), bool)
+    drawn = filled.draws[:, rows]
+    for moves, stays in itertools.permutations(_order(cells)[1:]):
+        column, other = cells.columns[stays], cells.places[stays]
+        filled.known[rows, other] = True
+        size = 1.0 if cells.relation.dates[stays - 1][0] == "s" else 1 / SECONDS
+        for shift in TIMES:
+            left = np.flatnonzero(~able.all(0))
+            if not len(left):
+                break
+            own, nearby = rows[left], drawn[:, left, other]
+            nearby = clipped(column, nearby + size * shift) if shift else nearby
+            filled.draws[:, own, other] = np.where(able[:, left], filled.draws[:, own, other], nearby)
+            able[:, left] = _determine(filled, own, cells, moves, told, guessed=guessed)
+        filled.known[rows, other] = False
+        filled.draws[:, rows] = np.where(able[..., None], filled.draws[:, rows], drawn)
+    filled.known[np.ix_(rows, cells.places)] = True
+    return able
 
 
 class _Open(NamedTuple):

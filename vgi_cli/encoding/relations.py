@@ -12,7 +12,7 @@ import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.bounds import FEW, OFTEN
-from vgi_cli.columns.calendar import PLACES, WORDS, part_of
+from vgi_cli.columns.calendar import WORDS, part_of
 from vgi_cli.columns.clock import DAY, periods_in, to_unit
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
@@ -21,7 +21,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.periods import IN_A_YEAR
 from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, factors_of
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.ages import ages_among, ages_to_a_day
+from vgi_cli.encoding.ages import AGES, RULES, ages_among, ages_to_a_day
 from vgi_cli.encoding.dates import part_between
 from vgi_cli.encoding.redundant import (
     FEWEST_OF_SHARE,
@@ -67,6 +67,10 @@ SINGULAR = 1e-12
 """Variance that is added to standardised columns, of which some may be copies."""
 ADJOINING = 10.0
 """Times the mean distance of neighbouring values that adjoining bands lie apart at most."""
+FEWEST_OF_BAND, FEWEST_OF_NUMBERS, FEW_OF_BAND = 20, 50, 5
+"""Rows of each of some bands with gaps between them, of moments and of numbers, and different values, fewest."""
+OUTER, OUTER_ROWS = 0.1, 0.05
+"""Of the range of a band of numbers, and share of its rows that lie there at least, next to a gap."""
 BEYOND, MOST_PERIODS = 30, 10_000
 """Years beyond those that were seen for which it is said in which months, quarters or weeks they lie, of so many."""
 SLOW = 1e-2
@@ -123,7 +127,7 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
             what = _part(table, schema, one) if one.how == "part" else _numbers(table, schema, one)
             if what is not None:
                 following[one.name] = what
-    ages = _ages(table, schema) if looked_for(table, schema) else {}
+    ages = _ages(table, schema, relations) if looked_for(table, schema) else {}
     to_a_day = _to_a_day(table, schema, {*ages, *following}) if looked_for(table, schema) else {}
     every_age = {*ages, *to_a_day}
     for one in found:
@@ -144,20 +148,26 @@ def _of_marks(every: Rows, one: Redundant) -> bool:
     return one.how == "bands" and isinstance(every.columns[one.name], Number)
 
 
-def _ages(table: Table, schema: Schema) -> dict[str, Relation | None]:
+def _ages(table: Table, schema: Schema, relations: Mapping[str, Relation]) -> dict[str, Relation | None]:
     """The columns of completed years or months, and between which dates these are; None where several dates say the
-    same in all rows, or too few rows are near a birthday, so that rows do not tell which it is."""
-    dates = sum(isinstance(column, Moment) for column in schema.encoded)
-    choice = np.log(max(len(PLACES) * dates * dates, 1))
-    every = [one for one in ages_among(table, schema) if enough(one.cells, 0, choice)]
-    return {one.relation.names[0]: one.relation if one.alone else None for one in every}
+    same in all rows, or too few rows are near a birthday, so that rows do not tell which it is. And the columns that
+    are lengths of time between two dates, but for those that are sums of dates."""
+    moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
+    sums = [set(one.names) for one in relations.values() if one.how == "sum" and not one.rounded]
+    exact = [names - moments for names in sums if len(names - moments) == 1]
+    choice = np.log(max(len((*AGES, *RULES)) * len(moments) ** 2, 1))
+    every = [one for one in ages_among(table, schema) if enough(one.cells, 1, choice)]
+    lengths = [one for one in every if one.relation.span not in AGES]
+    without = [one for one in lengths if not one.alone or {one.relation.names[0]} in exact]
+    own = [one for one in every if all(one is not other for other in without)]
+    return {one.relation.names[0]: one.relation if one.alone else None for one in own}
 
 
 def _to_a_day(table: Table, schema: Schema, said: Collection[str]) -> dict[str, Relation]:
     """The columns of years or months that are completed from a date to one day, the same of all rows, but for those of
     which other dates of the row say enough (`said`)."""
     dates = sum(isinstance(column, Moment) for column in schema.encoded)
-    choice = np.log(max(len(PLACES) * dates * len(schema.encoded), 1))
+    choice = np.log(max(len(AGES) * dates * len(schema.encoded), 1))
     every = [one for one in ages_to_a_day(table, schema) if one.relation.names[0] not in said]
     return {one.relation.names[0]: one.relation for one in every if enough(one.cells, 1, choice)}
 
@@ -584,7 +594,9 @@ def _bands(
     if isinstance(own, Number) and abs(np.sign(np.diff(runs)).sum()) < len(runs) - 1:
         return None  # marks go up or down with the number
     apart = len(np.unique(runs)) == len(runs) > 1 and (value[new + 1] > value[new]).all()
-    if not apart or not enough(level, len(runs), np.log(columns)) or not _adjoin(value, new):
+    if not apart or not enough(level, len(runs), np.log(columns)):
+        return None
+    if not _adjoin(value, new) and not _with_gaps(level, value, new, moments=isinstance(number, Moment)):
         return None
     cuts = []
     for last, first in zip(value[new].tolist(), value[new + 1].tolist(), strict=True):
@@ -628,9 +640,29 @@ def _periods(column: ModelledColumn, other: Moment, codes: Floats, columns: int)
     return None if departing(relation, codes, 0.0).any() else relation
 
 
+def _with_gaps(level: Floats, value: Floats, new: Ints, *, moments: bool) -> bool:
+    """Whether bands of sorted values [n], which end at the places `new`, are intervals with gaps between them (seasons
+    with breaks): each has enough rows and different values; and but for `moments` these are about as dense at ends next
+    to other bands as elsewhere, since groups of measurements that lie far apart have thin tails there."""
+    bands = np.split(value, new + 1)
+    fewest = FEWEST_OF_BAND if moments else FEWEST_OF_NUMBERS
+    if min(len(band) for band in bands) < fewest or min(len(np.unique(band)) for band in bands) < FEW_OF_BAND:
+        return False
+    sides = [(band, side) for i, band in enumerate(bands) for side in (-1, 1) if 0 <= i + side < len(bands)]
+    return moments or all(_dense_end(band, side) for band, side in sides)
+
+
+def _dense_end(band: Floats, side: int) -> bool:
+    """Whether sorted values [n] have as many as OUTER_ROWS of them within OUTER of their range at their end, the last
+    one (`side` 1) or the first one (-1), but for the outermost one."""
+    end = band[-1] if side > 0 else band[0]
+    near = np.abs(band - end) <= OUTER * (band[-1] - band[0])
+    return int(near.sum()) - 1 >= OUTER_ROWS * len(band)
+
+
 def _adjoin(value: Floats, new: Ints) -> bool:
     """Whether what lies between two bands of sorted values [n], which end at the places `new`, is as wide as what lies
-    between the values of one: groups that lie far apart are no bands, though they do not overlap."""
+    between the values of one: of groups that lie farther apart more is asked, though they do not overlap."""
     spacing = []
     for band in np.split(value, new + 1):
         distinct = len(np.unique(band))
