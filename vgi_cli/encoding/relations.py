@@ -115,12 +115,12 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
         said_of = relation_of(every, one, way) if one.name not in relations else None
         if said_of is not None and (not one.backwards or _is_rounded_by(said_of, every)):
             relations[one.name] = said_of
-    for own in list(relations.values()):  # where another column of it is the one that is rounded
-        plain, by = own.how == "sum" and own.rounded and not own.slack, Redundant(own.names[0], own.names[1:], "sum")
-        for one in turned(by) if plain and not _is_rounded_by(own, every) else ():
-            other = relation_of(every, one, "rounded") if one.name not in relations else None
-            if other is not None and _is_rounded_by(other, every):
-                relations[one.name] = other
+    for first in list(relations.values()):  # where another column of it is the one that is rounded
+        plain = first.how == "sum" and first.rounded and not first.slack and not _is_rounded_by(first, every)
+        for one in turned(Redundant(first.names[0], first.names[1:], "sum")) if plain else ():
+            said_of = relation_of(every, one, "rounded") if one.name not in relations else None
+            if said_of is not None and _is_rounded_by(said_of, every):
+                relations[one.name] = said_of
     relations = _once(relations, every)
     if looked_for(table, schema):
         settled = [name for name, one in relations.items() if not one.coded]
