@@ -70,8 +70,9 @@ most."""
 ROUNDING, ROUGH = 0.7, 0.4
 """Half of a last digit leaves so much of itself where a sum is rounded to that (1 / sqrt(3), and a little); more than
 the latter share of a standard deviation is not looked at."""
-COARSE = 0.45
-"""Where less of half a last digit is left than this share, the column is not the one that is rounded by a rule."""
+COARSE, SCREENED = 0.5, 0.9
+"""Where less of half a last digit is left than this share, the column is not the one that is rounded by a rule; least
+squares leave a little less, and so is looked at this share of that."""
 FEWEST_OF_SHARE, FEW_OF_SHARE, MOST_OF_SHARE, MOST_SHARES = 3, 50, 1_001, 12
 """Columns of a price with a share on or off, fewest; different values of a share, few and most (percents with a
 decimal), and shares that are tried, most: those with few values first."""
@@ -629,7 +630,9 @@ class _Left(NamedTuple):
 
     def by_rounding(self, sizes: Floats) -> Bools:
         """Whether it is as much, by these standard deviations [columns], as rounding to the last digit leaves."""
-        return np.asarray((sizes >= COARSE * self.halves) & (sizes <= np.minimum(self.near, ROUNDING * self.halves)))
+        return np.asarray(
+            (sizes >= SCREENED * COARSE * self.halves) & (sizes <= np.minimum(self.near, ROUNDING * self.halves))
+        )
 
 
 def _lines(names: Sequence[str], x: Floats, seen: Bools, most: _Left) -> list[Redundant]:

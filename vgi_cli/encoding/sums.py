@@ -429,11 +429,10 @@ def half_way(relation: Relation, x: Floats, half: Floats) -> Bools:
 
 def explained_ties(relation: Relation, rows: Floats) -> bool:
     """Whether rows [n, columns] half way between two values are all rounded in one way: away from zero (as spreadsheets
-    do), up, down, to the even digit, or as binary numbers that are a little more or less than what they are written
+    do), to the even digit, or as binary numbers that are a little more or less than what they are written
     as."""
     y, said = rows[:, 0], relation.solved(rows, 0, rows[:, 0])
-    away, even = _away(y, said), _is_even(y, said)
-    if away.all() or even.all() or (y > said).all() or (y < said).all():
+    if _away(y, said).all() or _is_even(y, said).all():
         return True
     written = np.array([float(f"{value:.{MOST_DIGITS}g}") for value in said.tolist()])
     places = [int(place) for place in np.rint(-np.log10(2 * np.abs(y - said)))]
