@@ -46,6 +46,9 @@ PARTS_OF_ONE, MOST_SHOWN = 12, 6
 """Weights are halves, thirds, … to so many parts of one before they are anything else; those of more characters than
 the latter are written as such."""
 
+HalfWay = Literal["away", "even"]
+"""What becomes of what is half way between two values; see `Relation`."""
+
 
 @final
 @dataclass(frozen=True, config=STRICT)
@@ -67,6 +70,8 @@ class Relation:
     rounded   whether the first column is what the others say at its resolution, and not exactly
     slack     how much farther it may be from that, since the others are rounded too; of rounded sums alone
     shift     what is added to that before it is rounded: half a digit less rounds down; of rounded ones alone
+    half_way  what becomes of what lies half way between two values: rounded away from zero, as spreadsheets do, or to
+              the even digit; None: that is not known. Of those that are rounded to the nearest value alone
     percent   of products what each column is divided by before it is added to 1, and is a factor then: -100 of a
               discount in percent, 1 of a rate of 0.19; 0 of a column that is a factor itself, as the first one is.
               Empty: all are
@@ -101,6 +106,7 @@ class Relation:
     rounded: bool = False
     slack: NonNegativeFloat = 0.0
     shift: float = 0.0
+    half_way: HalfWay | None = None
     percent: tuple[float, ...] = ()
     significant: PositiveInt | None = None
     apart: tuple[float, ...] = ()
@@ -154,6 +160,7 @@ class Relation:
             sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
             sound = sound and (not self.slack or (self.rounded and self.how == "sum"))
             sound = sound and (self.rounded or (not self.shift and self.significant is None))
+            sound = sound and (self.half_way is None or (self.rounded and not self.shift))
             ordered = list(self.apart) == sorted(self.apart) and len(self.weights) == 2 and self.weights[1] <= -1
             sound = sound and (not self.apart or (self.slack > 0 and ordered))
             shares = [weight for weight, whole in zip(self.weights, self.percent, strict=False) if whole]

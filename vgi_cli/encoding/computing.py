@@ -13,7 +13,7 @@ from vgi_cli.columns.calendar import HOUR, NOTHING, SECONDS
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats, Ints, at_digits
-from vgi_cli.columns.relations import Relation
+from vgi_cli.columns.relations import HalfWay, Relation
 from vgi_cli.encoding.dates import Wanted, counted, moved
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.rounding_law import quantiles
@@ -109,6 +109,8 @@ def solve(
         between = _Between(computed - half, computed + half, noise)
         digits = relation.significant if place == 0 else None
         said = computed if digits is None else at_digits(computed, digits)
+        if relation.half_way is not None:
+            said = _off_half_way(said, 2 * relation.open_by(computed, cells.digit), relation.half_way)
         value, able = _within(column, said, between, guessed=guessed)
         if not (place == 0 and relation.slack):
             return value, able
@@ -127,6 +129,15 @@ def solve(
         moved = _brought(values[..., place], *_within_limits(column, low, high))
     nearest, as_well = _within(column, moved, between, guessed=guessed)
     return np.where(as_well, nearest, value), able | as_well
+
+
+def _off_half_way(values: Floats, digit: Floats, to: HalfWay) -> Floats:
+    """Values of which those half way between two numbers with a last `digit` are moved a little towards the one to
+    which they are rounded."""
+    below = np.floor(values / digit)
+    tied = np.abs(values / digit - below - 0.5) <= NEARLY
+    up = values > 0 if to == "away" else np.mod(below, 2) == 1
+    return np.where(tied, values + np.where(up, NEARLY, -NEARLY) * digit, values)
 
 
 def _as_rounded(cells: RelationCells, place: int, drawn: Floats, said: Floats, chance: Floats | None) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
-from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.numerals import Bools, Floats, Ints, plain
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.ages import ages_among
@@ -28,6 +28,8 @@ OTHERS = 10
 """Times as many rows as these have another value than the one that is most frequent, and it holds there."""
 FEWEST = 30
 """Rows that have all cells, at least."""
+A_DIGIT = 2.0
+"""Times half a last digit that what is rounded may be off beyond that, and be right: a step between was rounded too."""
 WAYS: tuple[Way, ...] = ("exact", "rounded")
 
 
@@ -37,11 +39,14 @@ class Excepted(NamedTuple):
     relation  what holds
     rows      those in which it does not
     of        how many rows have all its cells
+    near      by how much farther than its rounding others of these are off: one in the last digit of the first column,
+              as it is where a step between was rounded too; 0: none is
     """
 
     relation: Relation
     rows: tuple[int, ...]
     of: int
+    near: float = 0.0
 
 
 def excepted_among(table: Table, schema: Schema) -> list[Excepted]:
@@ -105,7 +110,8 @@ def _words(one: Excepted, table: Table, schema: Schema) -> str:
         f"row {row + 1:,} ('{column.name}' is {spelled(column, own)}, not {spelled(column, other)})"
         for row, own, other in zip(one.rows, codes[:, 0].tolist(), said.tolist(), strict=True)
     ]
-    return mended_words(relation_words(one.relation, schema), "all of these", where, one.of)
+    within = f", to within {plain(one.near)}" if one.near else ""
+    return mended_words(f"{relation_words(one.relation, schema)}{within}", "all of these", where, one.of)
 
 
 def mended_words(what: str, cells: str, where: Sequence[str], of: int) -> str:
@@ -162,7 +168,9 @@ def _all_but(every: Rows, clean: Ints, one: Redundant, way: Way) -> Excepted | N
     whole = np.flatnonzero(~np.isnan(codes).any(1))
     off = departing(relation, codes[whole], half)
     kept = 0 < off.sum() <= most_of(len(whole)) and _speak(codes[whole, 0], off, len(every.columns), relation)
-    return Excepted(relation, tuple(whole[off].tolist()), len(whole)) if kept else None
+    far = departing(relation, codes[whole], half + A_DIGIT * half) if relation.rounded else off
+    near = 2 * half if far.sum() < off.sum() else 0.0
+    return Excepted(relation, tuple(whole[far].tolist()), len(whole), near) if kept and far.any() else None
 
 
 def _speak(first: Floats, off: Bools, columns: int, relation: Relation) -> bool:

@@ -35,6 +35,7 @@ from vgi_cli.encoding.computing import (
     within_groups,
 )
 from vgi_cli.encoding.dates import Parted, Wanted, room_of
+from vgi_cli.encoding.joint import solved_together, two_unknowns
 from vgi_cli.encoding.orders import keep_orders, out_of_order
 from vgi_cli.encoding.other_keys import settled_orders, take_others
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
@@ -394,7 +395,7 @@ def _kept(filled: DrawnRows, schema: Schema, *, guessed: bool = True) -> Apart:
         for name, room in _rooms(observed, missing, schema, [one.relation for one in banded], seen=False).items()
     }
     known, given, before = ~missing, ~missing, draws.copy() if guessed else draws
-    beyond = np.zeros(draws.shape[:2], bool)
+    beyond, together = np.zeros(draws.shape[:2], bool), dict[object, Bools]()
     while True:
         tightest = next(((one, place) for one, place in every_cell if len(_single(one, known)[place])), None)
         if tightest is not None:
@@ -409,6 +410,18 @@ def _kept(filled: DrawnRows, schema: Schema, *, guessed: bool = True) -> Apart:
                     given[some, one.places[place]] |= able.all(0) & (not limited)
             one.tried[rows] = ~known[rows, one.places[place]] | known[np.ix_(rows, one.places)].all(1)
             changed = {int(one.places[place])}
+        elif (two := two_unknowns(told, known, together)) is not None:
+            said, (j, other) = _Cells(draws, observed, missing, known, given), two.columns
+            value, able = solved_together(
+                two, (said.values(two.rows, two.first.places), said.values(two.rows, two.other.places))
+            )
+            together[two.key][two.rows] = True
+            some = two.rows[able.all(0)]  # the other cell follows from this one
+            draws[:, some, j] = value[:, able.all(0)]
+            rest = sorted({*two.first.places.tolist(), *two.other.places.tolist()} - {j, other})
+            given[some, j] = given[np.ix_(some, rest)].all(1)
+            known[np.ix_(some, np.array([j, *rest]))] = True  # what was drawn of a third cell stays
+            changed = {j, *rest}
         else:
             left = _unsettled(told, known, rooms)
             if left is None:

@@ -62,12 +62,17 @@ GAIN = 0.97
 """... as long as the next part leaves at most this share of what the others do."""
 RIDGE = 0.02
 """Variance that is added to standardised columns before the weights of one in the others are guessed."""
+LIKELY = 5.0
+"""Times that what the others leave of a column at most that they may determine, of those that are looked at again."""
 PART, MOST_OF_MEAN = 0.05, 12
 """Coefficients of what is no part of a mean that is rounded coarsely are below this, and it has so many parts at
 most."""
 ROUNDING, ROUGH = 0.7, 0.4
 """Half of a last digit leaves so much of itself where a sum is rounded to that (1 / sqrt(3), and a little); more than
 the latter share of a standard deviation is not looked at."""
+COARSE, SCREENED = 0.5, 0.9
+"""Where less of half a last digit is left than this share, the column is not the one that is rounded by a rule; least
+squares leave a little less, and so is looked at this share of that."""
 FEWEST_OF_SHARE, FEW_OF_SHARE, MOST_OF_SHARE, MOST_SHARES = 3, 50, 1_001, 12
 """Columns of a price with a share on or off, fewest; different values of a share, few and most (percents with a
 decimal), and shares that are tried, most: those with few values first."""
@@ -92,6 +97,8 @@ class Redundant(NamedTuple):
     exact  whether nothing is left, beyond the rounding of arithmetic
     mostly  whether what is left is little in most rows, too: little beside few far values it may be in all
     percent  of a product which of `by` is a share, and what it is divided by before it is added to 1 (see Relation)
+    backwards  whether later columns are in `by`: of interest where the column is rounded by what these say, since what
+               they determine otherwise is said of the last one of them
     """
 
     name: str
@@ -100,6 +107,7 @@ class Redundant(NamedTuple):
     exact: bool = True
     mostly: bool = True
     percent: tuple[str, float] | None = None
+    backwards: bool = False
 
 
 def redundant_words(one: Redundant) -> str:
@@ -199,6 +207,7 @@ def rule_words(rule: Rule, schema: Schema) -> str:
 def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:
     """A line on each redundant column whose fills the model alone draws."""
     kept = {relation.names[0] for relation in schema.relations}
+    said = [set(relation.names) for relation in schema.relations if not relation.coded]
     pairs = {frozenset((order.low, order.high)) for order in schema.orders}
     moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
 
@@ -210,7 +219,11 @@ def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:
         near = {name for name in one.by if frozenset((one.name, name)) in pairs or {one.name, name} <= moments}
         return not one.exact and bool(near)
 
-    return [redundant_words(one) for one in found if one.name not in kept and one.mostly and not apart(one)]
+    def repeats(one: Redundant) -> bool:  # it is a part of what is kept
+        return any(one.name in names and names <= {one.name, *one.by} for names in said)
+
+    some = [one for one in found if one.name not in kept and one.mostly and not repeats(one)]
+    return [redundant_words(one) for one in some if not apart(one)]
 
 
 def redundant_notes(found: Sequence[Redundant], schema: Schema) -> list[str]:
@@ -291,8 +304,8 @@ def candidates(table: Table, schema: Schema) -> list[Redundant]:
 
 
 def numeric_candidates(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
-    """Of columns of numbers with codes [N] those that may be sums and products of others."""
-    return [*_sums(columns, codes), *_products(columns, codes)]
+    """Of columns of numbers with codes [N] those that may be sums and products of earlier ones."""
+    return [*_sums(columns, codes, backwards=False), *_products(columns, codes, backwards=False)]
 
 
 def redundant(found: Sequence[Redundant], schema: Schema) -> list[Redundant]:
@@ -308,7 +321,8 @@ def redundant(found: Sequence[Redundant], schema: Schema) -> list[Redundant]:
             continue  # two dates of one stay: what lies between them is what they are there for
         if one.name in kept and not any(names <= set(one.by) for names in kept[one.name]):
             continue
-        if one.how not in ("rounded", "product", "groups", "bands", "numbers", "part") or one.name in kept:
+        hidden = one.backwards or one.how in ("rounded", "product", "groups", "bands", "numbers", "part")
+        if not hidden or one.name in kept:
             chosen.setdefault(one.name, one)
     return [chosen[name] for name in schema.modelled if name in chosen]
 
@@ -491,18 +505,30 @@ def _one_to_one(a: Ints, b: Ints, count: int) -> bool:
     return len(np.unique(a * count + b)) == len(np.unique(a)) == len(np.unique(b))
 
 
-def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
+def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats], *, backwards: bool = True) -> list[Redundant]:
     """Numbers that are linear functions of one earlier column, by the rows that have both, or of several, by the rows
-    that have all."""
+    that have all; `backwards`: of later ones too, where they are rounded."""
     digits = {column.name: half_digit(column) for column in columns if as_number(column) is not None}
-    return _linear(digits, codes)
+    found = _linear(digits, codes)
+    return [one for one in found if backwards or not one.backwards]
 
 
-def _products(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
-    """Numbers whose logarithms (of their sizes) are sums of those of others."""
+def _products(
+    columns: Sequence[ModelledColumn], codes: dict[str, Floats], *, backwards: bool = True
+) -> list[Redundant]:
+    """Numbers whose logarithms (of their sizes) are sums of those of earlier ones; `backwards`: and then each of these
+    by the others."""
     few = columns if len(columns) <= MOST_NOTED else ()
     logs = _logs({column.name: codes[column.name] for column in few if isinstance(column, Number)})
-    return [one._replace(how="product") for one in _linear(dict.fromkeys(logs, 0.0), logs, SPANNED)]
+    found = [one._replace(how="product") for one in _linear(dict.fromkeys(logs, 0.0), logs, SPANNED)]
+    return found + [other for one in found for other in (turned(one) if backwards else ())]
+
+
+def turned(one: Redundant) -> Iterator[Redundant]:
+    """The columns that determine another one of several, each as determined by the rest and this one."""
+    for name in one.by if 1 < len(one.by) <= MOST_PARTS else ():
+        others = tuple(other for other in one.by if other != name)
+        yield Redundant(name, (*others, one.name), one.how, False, backwards=True)
 
 
 def _logs(numbers: Mapping[str, Floats]) -> dict[str, Floats]:
@@ -567,7 +593,8 @@ def _linear(
 ) -> list[Redundant]:
     """Those of some columns, with half of what their last digits count, that are linear functions of earlier ones up to
     at least the share `least` of their standard deviations; one of which these leave no more than the share `spanned`
-    of its standard deviation says nothing of later ones."""
+    of its standard deviation says nothing of later ones. And those that all others leave as much of as half a last
+    digit does."""
     if not 1 < len(digits) <= MOST:
         return []
     names, x = list(digits), np.stack([codes[name] for name in digits], 1)
@@ -575,8 +602,9 @@ def _linear(
     x = x / scale
     seen = ~np.isnan(x)
     sd = np.maximum(np.nanstd(x, 0), np.finfo(float).tiny)
-    near = np.clip(ROUNDING * np.array(list(digits.values())) / scale / sd, least, ROUGH)
-    lines = _lines(names, x, seen, near)
+    halves = np.array(list(digits.values())) / scale / sd
+    near = np.clip(ROUNDING * halves, least, ROUGH)
+    lines = _lines(names, x, seen, _Left(near, halves))
     taken = {line.name for line in lines if line.exact}
     kept = [i for i, name in enumerate(names) if name not in taken]
     whole = np.flatnonzero(seen[:, kept].all(1))
@@ -584,16 +612,35 @@ def _linear(
         if len(kept) > MOST_NOTED:
             return lines
         some = np.linspace(0, len(x) - 1, min(len(x), FEW_ROWS)).astype(int)
-        return lines + _pursued([names[i] for i in kept], x[some][:, kept], near[kept])
+        return lines + _pursued([names[i] for i in kept], x[some][:, kept], _Left(near[kept], halves[kept]))
     some = whole[np.linspace(0, len(whole) - 1, min(len(whole), ROWS)).astype(int)]
-    return lines + _of_several([names[i] for i in kept], _standardised(x[some][:, kept]), near[kept], spanned)
+    most = _Left(near[kept], halves[kept])
+    return lines + _of_several([names[i] for i in kept], _standardised(x[some][:, kept]), most, spanned)
 
 
-def _lines(names: Sequence[str], x: Floats, seen: Bools, near: Floats) -> list[Redundant]:
+class _Left(NamedTuple):
+    """What others may leave of columns, as shares of their standard deviations.
+
+    near    [columns] at most
+    halves  [columns] half of what their last digits count
+    """
+
+    near: Floats
+    halves: Floats
+
+    def by_rounding(self, sizes: Floats) -> Bools:
+        """Whether it is as much, by these standard deviations [columns], as rounding to the last digit leaves."""
+        return np.asarray(
+            (sizes >= SCREENED * COARSE * self.halves) & (sizes <= np.minimum(self.near, ROUNDING * self.halves))
+        )
+
+
+def _lines(names: Sequence[str], x: Floats, seen: Bools, most: _Left) -> list[Redundant]:
     """Of x [N, columns], observed where `seen`: those that are linear in one earlier column, where this leaves at most
-    the share `near` [columns] of their standard deviations."""
+    `most` of them, and those that are so in any other one, the one that leaves least, which leaves what rounding
+    does."""
     n, r = pairwise_r(x)
-    r2 = np.square(r)
+    r2, near = np.square(r), most.near
     found = []
     for later in range(len(names)):
         for least in sorted({NEAR, float(near[later])}):
@@ -606,6 +653,13 @@ def _lines(names: Sequence[str], x: Floats, seen: Bools, near: Floats) -> list[R
                 found.append(Redundant(names[later], (names[earlier],), _how("line", least), size <= EXACT, mostly))
             if close:
                 break
+    sizes = np.sqrt(1 - np.where((n >= FEWEST) & np.isfinite(r2) & ~np.eye(len(r2), dtype=bool), r2.clip(0, 1), 0.0))
+    best = sizes.argmin(1)
+    said = {(one.name, one.by) for one in found}
+    for i in np.flatnonzero(most.by_rounding(sizes.min(1))).tolist():
+        by = (names[best[i]],)
+        if (names[i], by) not in said:
+            found.append(Redundant(names[i], by, _how("line", float(sizes[i].min())), False, backwards=True))
     return found
 
 
@@ -629,9 +683,10 @@ def pairwise_r(x: Floats) -> tuple[Floats, Floats]:
         return n, ((z.T @ z) / n - mean * mean.T) / np.sqrt(square * square.T)
 
 
-def _of_several(names: Sequence[str], z: Floats, near: Floats, spanned: float = EXACT) -> list[Redundant]:
-    """Of standardised columns z [N, columns]: those that are linear in earlier ones, where these leave at most `near`
-    [columns], and in which; see `_linear`."""
+def _of_several(names: Sequence[str], z: Floats, most: _Left, spanned: float = EXACT) -> list[Redundant]:
+    """Of standardised columns z [N, columns]: those that are linear in earlier ones, where these leave at most `most`
+    of them, or in all others, where these leave what rounding does, and in which; see `_linear`."""
+    near = most.near
     found: list[Redundant] = []
     kept: list[int] = []
     basis = np.empty(z.shape)  # of what the kept columns span: its first len(kept) columns, orthonormal
@@ -654,12 +709,40 @@ def _of_several(names: Sequence[str], z: Floats, near: Floats, spanned: float = 
         if size > (spanned if len(kept) > 1 else 0):
             basis[:, len(kept)] = left / np.linalg.norm(left)
             kept.append(later)
+    inverse = np.linalg.inv(np.triu(basis[:, : len(kept)].T @ z[:, kept]))  # z[:, kept] = basis @ a triangular matrix
+    some, precision = _Left(near[kept], most.halves[kept]), len(z) * inverse @ inverse.T
+    for i in np.flatnonzero(some.by_rounding(1 / np.sqrt(np.diag(precision)))).tolist():
+        for others, size in _needed(precision, i, some):
+            parts = tuple(names[kept[j]] for j in others)
+            if 1 < len(parts) <= (MOST_OF_MEAN if size > NEAR else len(kept)):
+                found.append(Redundant(names[kept[i]], parts, _how("sum", size), False, backwards=True))
     return found
 
 
-def _pursued(names: Sequence[str], x: Floats, near: Floats) -> list[Redundant]:
+def _needed(precision: Floats, i: int, most: _Left) -> Iterator[tuple[list[int], float]]:
+    """Of columns with such a precision matrix those that are needed for the others to leave of one of them, at place i,
+    as much as rounding does, and how much they leave: without those, one at a time, without which they leave the least;
+    and then all. What goes together with the column as closely as they do together hides that."""
+    rest, size, left = list(range(len(precision))), 1 / np.sqrt(precision[i, i]), precision
+    while len(rest) > 2:
+        own = rest.index(i)
+        without = left[own, own] - np.square(left[own]) / np.diag(left)
+        without[own] = -np.inf
+        drop, after = int(without.argmax()), 1 / np.sqrt(max(float(without.max()), np.finfo(float).tiny))
+        if not most.by_rounding(np.full(len(precision), after))[i]:
+            break
+        left = np.delete(np.delete(left - np.outer(left[drop], left[drop]) / left[drop, drop], drop, 0), drop, 1)
+        del rest[drop]
+        size = after
+    if len(rest) < len(precision):
+        yield [j for j in rest if j != i], float(size)
+    yield [j for j in range(len(precision)) if j != i], float(1 / np.sqrt(precision[i, i]))
+
+
+def _pursued(names: Sequence[str], x: Floats, most: _Left) -> list[Redundant]:
     """As `_of_several`, of columns x [N, columns] of which hardly a row has all; a column may come several times, with
     more parts each time."""
+    near = most.near
     found: list[Redundant] = []
     kept: list[int] = []
     r = _likely(x)
@@ -674,6 +757,18 @@ def _pursued(names: Sequence[str], x: Floats, near: Floats) -> list[Redundant]:
         found += own
         if not any(one.exact for one in own):
             kept.append(later)
+    spread = 1 / np.diag(np.linalg.inv(r[np.ix_(kept, kept)]))
+    for column in np.array(kept, int)[spread <= LIKELY * RIDGE].tolist():
+        others = [other for other in kept if other != column]
+        closest = others[int(np.abs(r[column, others]).argmax())]
+        for some in (others, [other for other in others if other != closest]):
+            weights = np.abs(np.linalg.solve(r[np.ix_(some, some)], r[some, column]))
+            order = np.argsort(-weights, kind="stable")
+            ways = _parts(x[:, column], x[:, some]), _parts(x[:, column], x[:, some], order)
+            for parts, size in itertools.chain(*ways):
+                if len(parts) > 1 and most.by_rounding(np.full(len(near), size))[column]:
+                    by = tuple(names[some[part]] for part in sorted(parts))
+                    found.append(Redundant(names[column], by, _how("sum", size), False, backwards=True))
     return found
 
 

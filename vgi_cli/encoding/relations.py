@@ -24,6 +24,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.ages import AGES, RULES, ages_among, ages_to_a_day
 from vgi_cli.encoding.dates import part_between
 from vgi_cli.encoding.redundant import (
+    COARSE,
     FEWEST_OF_SHARE,
     NEAR,
     Redundant,
@@ -33,6 +34,7 @@ from vgi_cli.encoding.redundant import (
     share_candidates,
     shares_among,
     shift_between,
+    turned,
 )
 from vgi_cli.encoding.rounding_law import by_rounding
 from vgi_cli.encoding.sums import (
@@ -46,6 +48,9 @@ from vgi_cli.encoding.sums import (
     Rows,
     Way,
     digits_in,
+    explained_ties,
+    half_way,
+    half_way_to,
     is_short,
     noise_of,
     product_of,
@@ -109,13 +114,23 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     relations: dict[str, Relation] = {}
     every = Rows.of(table, schema)
     for way, one in itertools.product(WAYS, found):
-        if one.how in FOLLOWING or _of_marks(every, one):
+        if one.how in FOLLOWING or _of_marks(every, one) or (one.backwards and way != "rounded"):
             continue
-        if one.name not in relations and (relation := relation_of(every, one, way)) is not None:
-            relations[one.name] = relation
+        said_of = relation_of(every, one, way) if one.name not in relations else None
+        if said_of is not None and (not one.backwards or _is_rounded_by(said_of, every)):
+            relations[one.name] = said_of
+    for first in list(relations.values()):  # where another column of it is the one that is rounded
+        plain = first.how == "sum" and first.rounded and not first.slack and not _is_rounded_by(first, every)
+        for one in turned(Redundant(first.names[0], first.names[1:], "sum")) if plain else ():
+            said_of = relation_of(every, one, "rounded") if one.name not in relations else None
+            if said_of is not None and _is_rounded_by(said_of, every):
+                relations[one.name] = said_of
+    relations = _once(relations, every)
     if looked_for(table, schema):
         settled = [name for name, one in relations.items() if not one.coded]
-        relations |= {one.names[0]: one for one in share_relations(every, settled) if one.names[0] not in relations}
+        for share in share_relations(every, settled):
+            if share.names[0] not in relations and not implied(share, list(relations.values()), every.columns):
+                relations[share.names[0]] = share
     for one in found:
         if one.how == "line" and one.name not in relations and (apart := _few_apart(table, schema, one)) is not None:
             relations[one.name] = apart
@@ -140,6 +155,73 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     relations = {name: one for name, one in relations.items() if name not in to_a_day or one.how != "bands"}
     every_one = itertools.product(schema.modelled, (relations, following, completed))
     return tuple(own[name] for name, own in every_one if name in own)
+
+
+def _is_rounded_by(relation: Relation, every: Rows) -> bool:
+    """Whether what a rounded relation leaves of its first column is as much as rounding does, and not clearly less:
+    another column of it would be the one that is rounded then."""
+    whole, half = _whole(relation, every)
+    left = (whole[:, 0] - relation.solved(whole, 0, whole[:, 0])) / half
+    return float(np.sqrt(np.mean(np.square(left)))) >= COARSE
+
+
+def _has_open_ties(relation: Relation, every: Rows) -> bool:
+    """Whether rows in which a rounded relation says what is half way between two values are not rounded in one way."""
+    whole, half = _whole(relation, every)
+    return not relation.shift and not explained_ties(relation, whole[half_way(relation, whole, half)])
+
+
+def _whole(relation: Relation, every: Rows) -> tuple[Floats, Floats]:
+    """The rows [n, columns] that have all cells of a rounded relation, and how far each may be off [n]."""
+    codes = every.codes(relation.names)
+    whole = codes[~np.isnan(codes).any(1)]
+    return whole, relation.open_by(whole[:, 0], half_digit(every.columns[relation.names[0]]))
+
+
+def _once(relations: Mapping[str, Relation], every: Rows) -> dict[str, Relation]:
+    """Some relations but for rounded sums and products that others say already: the one is kept whose first column is
+    rounded most coarsely by it, since the others hold for that."""
+
+    def order(one: Relation) -> tuple[bool, bool, bool, bool, float]:
+        fine = half_digit(every.columns[one.names[0]]) / every.columns[one.names[0]].deviation
+        if not one.rounded or one.slack:
+            return one.rounded, one.slack > 0, False, False, fine
+        return True, False, not _is_rounded_by(one, every), _has_open_ties(one, every), fine
+
+    kept: list[Relation] = []
+    for one in sorted(relations.values(), key=order) if len(relations) > 1 else relations.values():
+        if not one.rounded or not implied(one, kept, every.columns):
+            kept.append(one)
+    return {name: one for name, one in relations.items() if any(one is other for other in kept)}
+
+
+def implied(relation: Relation, others: Sequence[Relation], columns: Mapping[str, ModelledColumn]) -> bool:
+    """Whether a sum is one of some others, each times a number, added up, but for what is small; or a product so, by
+    its powers."""
+    if relation.apart or relation.coded or relation.how == "completed":
+        return False
+    own, sums = _weights(relation, columns), [_weights(one, columns) for one in others if not one.apart]
+    sums = [one for one in sums if one and {how for _, how in one} == {how for _, how in own}]
+    names = sorted({name for one in (own, *sums) for name in one})
+    x = np.array([[one.get(name, 0.0) for one in (own, *sums)] for name in names])
+    x /= np.linalg.norm(x, axis=0)
+    left = x[:, 0] - x[:, 1:] @ np.linalg.lstsq(x[:, 1:], x[:, 0], rcond=None)[0]
+    return bool(sums) and float(np.linalg.norm(left)) <= NEAR
+
+
+def _weights(relation: Relation, columns: Mapping[str, ModelledColumn]) -> dict[tuple[str, str], float]:
+    """The weights of a sum, of columns in standard deviations, by their names and what they are: a product of one
+    column is a sum too, and others have powers, of factors, which may be one and a share; none of other relations."""
+    if relation.coded or relation.how == "completed":
+        return {}
+    terms = zip(relation.names, relation.weights, relation.percent or (0.0,) * len(relation.names), strict=True)
+    if relation.how == "product" and relation.weights != (1.0, -1.0):
+        return {(f"{name} {whole}" if whole else name, "power"): weight for name, weight, whole in terms}
+    factor = relation.constant if relation.how == "product" else 1.0
+    weights = (1.0, *(factor * weight for weight in relation.weights[1:]))
+    return {
+        (name, "weight"): weight * columns[name].deviation for name, weight in zip(relation.names, weights, strict=True)
+    }
 
 
 def _of_marks(every: Rows, one: Redundant) -> bool:
@@ -315,7 +397,9 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
                 again = by_rows(relation.names, its, left)
                 if again is not None and again.names == relation.names and not again.slack:
                     kept = in_all(again, its)
-            return kept
+            if kept is None or exact or kept.slack or kept.shift:
+                return kept
+            return replace(kept, half_way=half_way_to(kept, its, kept.open_by(its[:, 0], digit)))
 
     standardised = _comparable(factors_of(looked_at, percent) if one.percent else looked_at, one.how == "product")
     subsets = _best_subsets(standardised) if way == "rounded" and not rough else ()

@@ -11,8 +11,8 @@ import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
-from vgi_cli.columns.numerals import Floats, Ints
-from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, factors_of, halves_at
+from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.relations import PARTS_OF_ONE, HalfWay, Relation, factors_of, halves_at
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.digits import MANY, significant_of
 from vgi_cli.encoding.redundant import codes_of, half_digit
@@ -22,8 +22,9 @@ FLOAT, TICK = 1e-13, 1e-3
 """Share of the size of its terms by which arithmetic may be off; of a column's last digit this share at most."""
 FEW_DIGITS, MOST_DIGITS = 4, 15
 """Weights that are tried beside parts of one: numbers of few significant digits, and then of more."""
-BETTER = 0.99
-"""Others that leave as much as this share do not replace simpler ones."""
+BETTER, BY_CHANCE = 0.99, 5.0
+"""Others that leave as much as this share do not replace simpler ones; nor do those that leave less, where what is left
+is rounding, by so many times the share of a row in all: the greatest of so many is as much less than half a digit."""
 MOST_POWER = 3
 """Greatest power in a product."""
 TIE = 1e-6
@@ -31,7 +32,11 @@ TIE = 1e-6
 NEARLY = 1e-3
 """What lies so near to half way, as a share of that, does not tell either."""
 MOST_TIES = 0.25
-"""Share of the rows in which what is rounded may lie half way between two values, where the others say neither."""
+"""Share of the rows in which what is rounded may lie half way between two values, where no way of rounding says which
+of them it becomes."""
+FEWEST_TIES = 3
+"""Rows half way between two values, fewest, that are all rounded away from zero, or to the even digit: so are others
+then."""
 OPEN = 0.1
 """Of a column's standard deviation half a digit of what is rounded down or up is no more, nor what rounding of all
 leaves open: with scales of few points much agrees by chance."""
@@ -46,6 +51,9 @@ FEWER = 2
 SHORT, FEWEST_VALUES = 3, 30
 """Digits of a factor, or of its inverse, at most, where half a digit is a large part of what is rounded, and different
 values of the other column, fewest."""
+LONGEST = 7
+"""Digits of the factor of a line through zero, most, where another line has a constant with more decimals than its
+column."""
 STANDARD_ERRORS = 3.0
 """Of the mean of what rounding leaves, the constant of a sum in which all columns are rounded lies near to it."""
 MOST_ROWS = 2_000
@@ -224,14 +232,16 @@ def _simple(
             continue  # what makes no digit of a difference is no part of what is rounded oddly
         away = float(np.ptp(left)) / 2 if shift else float(np.abs(left - constant).max())
         plainer = bool(shift) and best is not None and not best.shift and not _on_digits(best.constant, digits)
-        if (away < BETTER * least or plainer) and (
+        better = min(BETTER, 1 - BY_CHANCE / len(x)) if way == "rounded" and not shift else BETTER
+        if (away < better * least or plainer) and (
             way != "rounded" or shift or not _tied(relation, x[:, [0, *(1 + parts)]], half)
         ):
             best, least = relation, away
-    odd = best is None or (not best.shift and _digits(best) > FEW_DIGITS)
+    between = best is not None and digits.halves[0] > 0 and not _on_digits(best.constant, digits)
+    odd = best is None or (not best.shift and (between or _digits(best) > FEW_DIGITS))
     if way == "rounded" and len(fit) == 1 and odd and not plain:
         line = _through_zero(names, x, digits, (0.0,))
-        if line is not None and (best is None or _digits(line) <= _digits(best)):
+        if line is not None and (best is None or _digits(line) <= (LONGEST if between else _digits(best))):
             return line
     return best
 
@@ -405,9 +415,50 @@ def product_of(
 
 
 def _tied(relation: Relation, x: Floats, half: Floats) -> bool:
-    """Whether what the others say lies half way between two values in many rows x [n, columns]."""
-    left = np.abs(x[:, 0] - relation.solved(x, 0, x[:, 0]))
-    return bool((left > (1 - NEARLY) * half).mean() > MOST_TIES)
+    """Whether what the others say lies half way between two values in many rows x [n, columns], and no way of rounding
+    explains which of these it becomes."""
+    rows = x[half_way(relation, x, half)]
+    return len(rows) > MOST_TIES * len(x) and not explained_ties(relation, rows)
+
+
+def half_way(relation: Relation, x: Floats, half: Floats) -> Bools:
+    """In which rows x [n, columns] what the others say lies half way between two values, which are twice `half` [n]
+    apart."""
+    return np.asarray(np.abs(x[:, 0] - relation.solved(x, 0, x[:, 0])) > (1 - NEARLY) * half)
+
+
+def explained_ties(relation: Relation, rows: Floats) -> bool:
+    """Whether rows [n, columns] half way between two values are all rounded in one way: away from zero (as spreadsheets
+    do), to the even digit, or as binary numbers that are a little more or less than what they are written
+    as."""
+    y, said = rows[:, 0], relation.solved(rows, 0, rows[:, 0])
+    if _away(y, said).all() or _is_even(y, said).all():
+        return True
+    written = np.array([float(f"{value:.{MOST_DIGITS}g}") for value in said.tolist()])
+    places = [int(place) for place in np.rint(-np.log10(2 * np.abs(y - said)))]
+    every = list(zip(written, y, places, strict=True))
+    exact = (round(float(value), place) == own for value, own, place in every)
+    return all(exact) or all(np.round(value, place) == own for value, own, place in every)
+
+
+def half_way_to(relation: Relation, x: Floats, half: Floats) -> HalfWay | None:
+    """What becomes of what lies half way between two values in rows x [n, columns]; None where too few are, or not all
+    are rounded alike. `half` [n]: how far these may be off."""
+    rows = x[half_way(relation, x, half)]
+    y, said = rows[:, 0], relation.solved(rows, 0, rows[:, 0])
+    if len(rows) < FEWEST_TIES:
+        return None
+    return "even" if _is_even(y, said).all() else "away" if _away(y, said).all() else None
+
+
+def _away(y: Floats, said: Floats) -> Bools:
+    """[n] whether values y [n] are farther from zero than what is `said` [n] of them."""
+    return np.asarray((y - said) * np.sign(said) > 0)
+
+
+def _is_even(y: Floats, said: Floats) -> Bools:
+    """[n] whether values y [n], half a digit from what is `said` [n] of them, are even in that digit."""
+    return np.asarray(np.mod(np.rint(0.5 * y / np.abs(y - said)), 2) == 0)
 
 
 def shortest(low: float, high: float) -> float | None:
