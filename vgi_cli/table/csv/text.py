@@ -180,7 +180,7 @@ def _ragged_hint(width: int, counts: Ints, ends_empty: bool, delimiter: str) -> 
 
 
 def _footnote_hint(row: bytes, cells: int, width: int) -> str | None:
-    """What to do about a row of a single cell, in quotes or in a table of several other columns; None of another row."""
+    """What to do about a row of a single cell, in quotes or in a table of several columns more; None of another row."""
     if cells > 1 or (width == 2 and QUOTED.fullmatch(row) is None):
         return None
     return f"if this is a footnote or another line beside the table, delete it; else every row needs {_cells(width)}"
