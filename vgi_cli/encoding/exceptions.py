@@ -17,7 +17,7 @@ from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.ages import ages_among
 from vgi_cli.encoding.redundant import Redundant, as_number, half_digit, looked_for, numeric_candidates, relation_words
-from vgi_cli.encoding.relations import departing, enough, relation_of
+from vgi_cli.encoding.relations import departing, enough, implied, relation_of
 from vgi_cli.encoding.sums import Rows, Way
 from vgi_cli.table.base import Table
 
@@ -71,7 +71,9 @@ def excepted_among(table: Table, schema: Schema) -> list[Excepted]:
             if one.how == "rounded" or one.name in settled or one.name in found:
                 continue
             excepted = _excepted(every, part, one, way)
-            if excepted is not None and not _by_the_calendar(excepted.relation, every):
+            if excepted is None or implied(excepted.relation, schema.relations, every.columns):
+                continue
+            if not _by_the_calendar(excepted.relation, every):
                 found[one.name] = excepted
     for age in ages_among(table, schema, most_of):
         name = age.relation.names[0]

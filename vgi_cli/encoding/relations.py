@@ -158,11 +158,11 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
 
 
 def _is_rounded_by(relation: Relation, every: Rows) -> bool:
-    """Whether what a rounded relation leaves of its first column is as much as rounding does, and not clearly less:
+    """Whether what a rounded relation leaves of its first column varies as much as rounding does, and not clearly less:
     another column of it would be the one that is rounded then."""
     whole, half = _whole(relation, every)
     left = (whole[:, 0] - relation.solved(whole, 0, whole[:, 0])) / half
-    return float(np.sqrt(np.mean(np.square(left)))) >= COARSE
+    return float(left.std()) >= COARSE
 
 
 def _has_open_ties(relation: Relation, every: Rows) -> bool:
