@@ -116,7 +116,11 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
     noise = KeyedNoise(seed, schema.layout.names, keys, FIRST, "sample")
     uniform = functools.partial(uniform_of, noise, schema)
     drawn = DrawnRows(codes, codes[0], every, uniform, functools.partial(uniform_beside, noise, schema))
-    keep_but_for_blanks(drawn, lambda draws: staying(rules, draws, codes[0], every, schema)[1], schema, None)
+
+    def blanks(draws: Floats) -> Bools:
+        return staying(rules, draws, codes[0], every, schema)[1]
+
+    keep_but_for_blanks(drawn, blanks if rules else None, schema, None)
     avoid_codes(codes, table, schema)
     take_back(rules, codes, codes[0], every, schema)
     _say_unasked(codes[0], stay, schema, reporter)

@@ -222,9 +222,10 @@ class Sampling:
         deciding = {schema.modelled[one.other] for one in self._blanks}
         observed = observed_codes(rows, schema, related_columns(schema) | deciding)
 
-        def blank(draws: Floats) -> Bools:
+        def blanks(draws: Floats) -> Bools:
             return staying(self._blanks, draws, observed, missing, schema)[1]
 
+        blank = blanks if self._blanks else None
         uniform = functools.partial(uniform_of, noise, schema)
         ties = functools.partial(uniform_beside, noise, schema)
         told = said_by_keys(rows, schema)

@@ -123,13 +123,16 @@ def keep_relations(
 
 
 def keep_but_for_blanks(
-    rows: DrawnRows, blank: Callable[[Floats], Bools], schema: Schema, told: Floats | None
+    rows: DrawnRows, blank: Callable[[Floats], Bools] | None, schema: Schema, told: Floats | None
 ) -> Apart:
     """As `keep_relations`, of rows of which some holes stay blank: relations of such a hole say nothing of the other
     cells of its row, which are as they were drawn, or follow from others. `blank`: which cells of draws
-    [m, N, columns] these are, as what decides may be a fill; where other ones would be then, relations are kept to."""
-    again = rows.draws.copy()
+    [m, N, columns] these are, as what decides may be a fill; where other ones would be then, relations are kept to.
+    None: none stays."""
+    again = rows.draws if blank is None else rows.draws.copy()
     apart = keep_relations(*rows[:3], schema, *rows[3:], told)
+    if blank is None:
+        return apart
     holes = blank(rows.draws)
     others = rows.missing & ~holes
     places = [[schema.modelled.index(name) for name in one.names] for one in schema.relations]
