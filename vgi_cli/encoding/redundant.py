@@ -507,10 +507,10 @@ def _one_to_one(a: Ints, b: Ints, count: int) -> bool:
 
 def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats], *, backwards: bool = True) -> list[Redundant]:
     """Numbers that are linear functions of one earlier column, by the rows that have both, or of several, by the rows
-    that have all; `backwards`: of later ones too, where they are rounded."""
+    that have all; `backwards`: of later ones too, where they are rounded and no dates."""
     digits = {column.name: half_digit(column) for column in columns if as_number(column) is not None}
-    found = _linear(digits, codes)
-    return [one for one in found if backwards or not one.backwards]
+    numbers = {column.name for column in columns if isinstance(column, Number)} if backwards else set()
+    return [one for one in _linear(digits, codes) if not one.backwards or {one.name, *one.by} <= numbers]
 
 
 def _products(

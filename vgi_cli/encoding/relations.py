@@ -149,9 +149,9 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
         said = {*relations, *following, *every_age}
         if _of_marks(every, one) and one.name not in said and (marks := relation_of(every, one, "exact")) is not None:
             relations[one.name] = marks
-    for name in {*_said_by_ages(schema, relations, every_age), *_of_one_date(relations, following)}:
-        del relations[name]
     completed = {name: one for name, one in ages.items() if one is not None} | to_a_day
+    for name in {*_said_by_ages(schema, relations, every_age, completed), *_of_one_date(relations, following)}:
+        del relations[name]
     relations = {name: one for name, one in relations.items() if name not in to_a_day or one.how != "bands"}
     every_one = itertools.product(schema.modelled, (relations, following, completed))
     return tuple(own[name] for name, own in every_one if name in own)
@@ -254,15 +254,18 @@ def _to_a_day(table: Table, schema: Schema, said: Collection[str]) -> dict[str, 
     return {one.relation.names[0]: one.relation for one in every if enough(one.cells, 1, choice)}
 
 
-def _said_by_ages(schema: Schema, relations: Mapping[str, Relation], ages: Collection[str]) -> list[str]:
-    """The columns that are rounded sums of ages and dates, or of ages that are all rounded: from which dates on these
-    count says that better."""
+def _said_by_ages(
+    schema: Schema, relations: Mapping[str, Relation], ages: Collection[str], completed: Collection[str]
+) -> list[str]:
+    """The columns that are rounded sums of ages and dates, of ages that are all rounded, or of ages that are known to
+    be `completed` from some dates on: from which dates on these count says that better."""
     moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
     return [
         name
         for name, one in relations.items()
         if one.rounded and not set(ages).isdisjoint(one.names)
-        if not moments.isdisjoint(one.names) or (one.slack and set(one.names) <= set(ages))
+        if not moments.isdisjoint(one.names)
+        or ((one.slack or set(one.names) <= set(completed)) and set(one.names) <= set(ages))
     ]
 
 
