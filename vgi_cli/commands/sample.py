@@ -24,6 +24,7 @@ from vgi_cli.commands.unasked import UnaskedCells
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.encoder import decode, unpool
 from vgi_cli.encoding.keeping import keep_but_for_blanks
+from vgi_cli.encoding.mostly_empty import mostly_empty_names
 from vgi_cli.encoding.redrawing import DrawnRows
 from vgi_cli.encoding.structural_zeros import possible
 from vgi_cli.errors import RunError, UsageError
@@ -146,8 +147,11 @@ def _say_unasked(codes: Floats, stay: Mapping[str, Bools], schema: Schema, repor
 def _say_empty(codes: Floats, stay: Mapping[str, Bools], schema: Schema, reporter: Reporter) -> None:
     """A warning of columns that were missing in most rows of the fit and have a value in all of codes [n, columns];
     arguments as of `_say_unasked`."""
-    empty = [name for name in schema.modelled if any(name in own for own in schema.mostly_empty)]
-    filled = [name for name in empty if name not in stay and not np.isnan(codes[:, schema.modelled.index(name)]).any()]
+    filled = [
+        name
+        for name in mostly_empty_names(schema)
+        if name not in stay and not np.isnan(codes[:, schema.modelled.index(name)]).any()
+    ]
     if filled and len(codes):
         reporter.warn(
             f"{named('column', filled)} {'was' if len(filled) == 1 else 'were'} missing in most rows of the fit, the "

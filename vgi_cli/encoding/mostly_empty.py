@@ -51,9 +51,14 @@ def _together(first: Bools, second: Bools) -> bool:
     return all(both / own.sum() >= (1 + other.mean()) / 2 for own, other in ((first, second), (second, first)))
 
 
+def mostly_empty_names(schema: Schema) -> list[str]:
+    """The columns that are mostly empty, in the order of the table."""
+    return [name for name in schema.modelled if any(name in own for own in schema.mostly_empty)]
+
+
 def mostly_empty(table: Table, schema: Schema) -> list[str]:
     """One line on the columns of a schema that are mostly empty."""
-    empty = [name for name in schema.modelled if any(name in own for own in schema.mostly_empty)]
+    empty = mostly_empty_names(schema)
     if not empty:
         return []
     counts = [int(table.missing(name).sum()) for name in empty]

@@ -162,6 +162,64 @@ class _Sample(NamedTuple):
 
 
 @dataclass(frozen=True)
+class _Work:
+    """The scoring of rows in pieces of which none needs another.
+
+    model      scores rows
+    proposals  what an estimate draws from
+    annealer   made from these where an estimate anneals, else None
+    sample     the rows
+    holes      [n, D] theirs, on the device
+    budget     what an estimate may cost
+    seed       of the randomness of each row
+    over       says whether the scoring has to end
+    """
+
+    model: Any
+    proposals: Any
+    annealer: Any
+    sample: _Sample
+    holes: Tensor
+    budget: Budget
+    seed: int
+    over: Callable[[], bool]
+
+    def pieces(self) -> list[slice | None]:
+        """Consecutive rows that are scored together; last, where there is an annealer, None: simulated rows, which
+        bracket how far off the estimate is."""
+        rows = _pieces(len(self.holes), self.sample.estimated, self.holes.device)
+        return [*rows] if self.annealer is None else [*rows, None]
+
+    def rows_of(self, piece: slice | None) -> int:
+        """How many rows a piece has."""
+        return self.budget.simulated if piece is None else len(self.holes[piece])
+
+    def carry_out(self, piece: slice | None, tell: Tell) -> LogLik | Bracket | None:
+        """The log-likelihood of the rows of a piece, or the bracket of simulated ones. OutOfTime where the scoring has
+        to end."""
+        watch = giving_up(self.over, tell)
+        if piece is None:
+            return self._bracket(watch)
+        watch(0.0)
+        return data_log_prob(
+            self.model,
+            self.proposals if self.annealer is None else self.annealer,
+            [Encoded(draw.x[piece], draw.log_volume[piece]) for draw in self.sample.draws],
+            self.holes[piece],
+            budget=self.budget._replace(simulated=0),
+            seed=self.seed,
+            rows=self.sample.keys[piece],
+            progress=watch,
+        )
+
+    def _bracket(self, watch: Tell) -> Bracket | None:
+        first, count = self.sample.draws[0], len(self.sample.draws)
+        x, volume = first.x.expand(count, -1, -1), first.log_volume.expand(count, -1)
+        cells = Cells(x, volume, self.holes, self.sample.keys)
+        return simulated_bracket(self.model, self.annealer, cells, self.budget, self.seed, watch)
+
+
+@dataclass(frozen=True)
 class _Scoring:
     """A table that is scored under a run; the fields are the arguments of `log_likelihood`."""
 
@@ -241,40 +299,13 @@ class _Scoring:
 
     def scored(self, sample: _Sample, proposals: Any) -> LogLik:
         """The log-likelihood of the rows, in their order, as far as the time allows. OutOfTime where it allows none."""
-        model, first, n, count = self.model, sample.draws[0], len(sample.order), len(sample.draws)
-        samples, holes = self.request.samples, sample.missing.to(self.device)
-        budget = Budget() if samples is None else Budget(latents=samples)
+        n, count = len(sample.order), len(sample.draws)
         parts: list[LogLik] = []
         done, bracket = 0, None
         with self.reporter.stage(LIKELIHOOD, "rows", self.until) as stage:
-            capture = capture_on(self.device, self.fitted.recipe.compile, self.reporter)
-            annealer = prepared(model, proposals, first.x, budget, self.seed, capture) if sample.estimated else None
-
-            def score(some: slice, tell: Tell) -> LogLik:
-                watch = giving_up(self.over, tell)
-                watch(0.0)
-                return data_log_prob(
-                    model,
-                    proposals if annealer is None else annealer,
-                    [Encoded(draw.x[some], draw.log_volume[some]) for draw in sample.draws],
-                    holes[some],
-                    budget=budget._replace(simulated=0),
-                    seed=self.seed,
-                    rows=sample.keys[some],
-                    progress=watch,
-                )
-
-            def simulate(tell: Tell) -> Bracket | None:
-                assert annealer is not None
-                x, volume = first.x.expand(count, -1, -1), first.log_volume.expand(count, -1)
-                cells = Cells(x, volume, holes, sample.keys)
-                return simulated_bracket(model, annealer, cells, budget, self.seed, giving_up(self.over, tell))
-
-            pieces: list[slice | None] = [*_pieces(n, sample.estimated, self.device)]
-            sizes = [len(holes[some]) for some in pieces]
-            if annealer is not None:
-                pieces, sizes = [*pieces, None], [*sizes, budget.simulated]
-            ends = list(accumulate(sizes, initial=0))
+            work = self._work(sample, proposals)
+            pieces = work.pieces()
+            ends = list(accumulate(map(work.rows_of, pieces), initial=0))
 
             def tell(share: float) -> None:
                 rows = np.interp(share * len(pieces), range(len(ends)), ends)
@@ -282,10 +313,10 @@ class _Scoring:
 
             with suppress(OutOfTime):
                 for found in self._workers(sample.estimated).in_order(
-                    lambda some, tell: simulate(tell) if some is None else score(some, tell),
+                    work.carry_out,
                     pieces,
                     giving_up(self.over, tell),
-                    room=room_of(n * count, holes.shape[1]),
+                    room=room_of(n * count, work.holes.shape[1]),
                     loops=self.fitted.marginal,
                 ):
                     if isinstance(found, LogLik):
@@ -295,7 +326,16 @@ class _Scoring:
                         bracket = found
             if done == 0 and n:
                 raise OutOfTime
-        return joined(parts, holes[:done], count, bracket) if parts else LogLik(torch.zeros(0), "exact")
+        return joined(parts, work.holes[:done], count, bracket) if parts else LogLik(torch.zeros(0), "exact")
+
+    def _work(self, sample: _Sample, proposals: Any) -> _Work:
+        """The scoring of the rows in pieces, by what an estimate draws from."""
+        samples, holes = self.request.samples, sample.missing.to(self.device)
+        budget, annealer = Budget() if samples is None else Budget(latents=samples), None
+        if sample.estimated:
+            capture = capture_on(self.device, self.fitted.recipe.compile, self.reporter)
+            annealer = prepared(self.model, proposals, sample.draws[0].x, budget, self.seed, capture)
+        return _Work(self.model, proposals, annealer, sample, holes, budget, self.seed, self.over)
 
     def _workers(self, estimated: bool) -> Workers:
         """Who scores pieces of the rows: on a CPU as many processes as there may be, where that is an estimate."""
