@@ -1,8 +1,9 @@
 """Bootstrap refits: the parameter uncertainty of proper multiple imputation (Little and Rubin 2002, section 10.2).
 
 Each refit climbs the same penalised objective with other row weights (where that has a target, it is made of the rows
-of the refit). Rows weigh as often as they were drawn with
-replacement (`multinomial`), or by a flat Dirichlet law (`bayesian`, Rubin 1981), which is smooth and leaves no row out.
+of the refit). Rows weigh as often as they were drawn with replacement (`multinomial`), or by a flat Dirichlet law
+(`bayesian`, Rubin 1981), which is smooth and leaves no row out, where a sample might leave out all that says something:
+a column of few cells, a level of few rows that shifts numbers.
 
 Where a refit starts. A likelihood with one top (one component) is climbed from the fitted parameters. That of a mixture
 has many, and which one EM finds is uncertainty too: its refits start anew, from the bootstrap rows with their holes
@@ -65,6 +66,9 @@ CELLS = 200
 """A column keeps so many observed cells in a refit, where it has them."""
 SCARCE = 30
 """A column with fewer may be left without any in a resample: rows are then reweighted smoothly."""
+SCARCE_LEVEL = 10
+"""Rows of a level that shifts numbers, with fewer of which the same holds. Without any its shift would be 0, and what
+is nearly constant in its rows, the age of a subject, would speak for fills that are many times too far out."""
 TOLERANCE, ANEW_TOLERANCE = 1e-4, 1e-3
 """Nats for each free parameter, over the last steps of a refit; of one that starts anew."""
 ROWS = 512
@@ -94,7 +98,8 @@ def size_of(model: GaussianFamily, missing: Tensor) -> Size:
     rows = min(max(int(WORK / (USUAL_STEPS * each)), FEWEST_ROWS), MOST_ROWS)
     rows = min(max(rows, -(-N * CELLS // max(scarcest, CELLS))), N)
     steps = min(max(int(MOST_WORK / (rows * each)), FEWEST_STEPS), MOST_STEPS)
-    return Size(rows, steps, "bayesian" if scarcest < SCARCE else "multinomial")
+    scarce = scarcest < SCARCE or (rows == N and N * model.scarcest_level < SCARCE_LEVEL)
+    return Size(rows, steps, "bayesian" if scarce else "multinomial")
 
 
 def row_weights(N: int, kind: Kind, generator: torch.Generator, rows: int | None = None) -> Tensor:

@@ -404,6 +404,11 @@ class GaussianFamily(Marginal):
         """Take back, in place, what a bootstrap refit to rows with these holes [N, D] has lost of the noise to what
         it fitted to it, where no prior does that."""
 
+    @property
+    def scarcest_level(self) -> float:
+        """The share of rows of the rarest level that shifts numbers; 1 where none does."""
+        return 1.0
+
     def take_turn(self, number: int) -> bool:
         """Become of the kind that the bootstrap refit of this number is of, in place; True where that is not the kind
         of the fit, so that the refit has to start anew."""

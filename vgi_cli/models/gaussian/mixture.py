@@ -264,6 +264,10 @@ class GaussianMixture(GaussianFamily):
             other.logits[-1] = -torch.inf  # the last of SCALES
         return other
 
+    @property
+    def scarcest_level(self) -> float:
+        return self.gaussians.scarcest_level if isinstance(self.gaussians, Shifted) and self._shifts else 1.0
+
     def take_turn(self, number: int) -> bool:
         self._shifts = number % 2 == 1 if self._turns else self._shifts
         return self._turns and self._shifts and isinstance(self.gaussians, Shifted)

@@ -49,6 +49,8 @@ GROUPS, GROUP_CELLS = 16, 256
 """A column of more levels than that names groups; combinations that it and the others which shift may have."""
 SHIFT = 5.0
 """Pseudo-rows of no shift, for each coefficient."""
+BEGIN_STEPS, LEAST_LEFT = 5, 1e-3
+"""How often the ridge at the start is set by what is left of each number, and the share that is, at the least."""
 CROSSED_ROWS = 10
 """Rows of each combination of two columns' levels from which on the pair may have an interaction."""
 MOST_PAIRS = 100
@@ -155,6 +157,13 @@ class Shifted(Mixed):
     @property
     def independent(self) -> bool:
         return super().independent and not self.places
+
+    @property
+    def scarcest_level(self) -> float:
+        """The share of the level, of those that shift and occur, that has fewest of the rows of the start; 1 where none
+        shifts."""
+        shares = self.share[self._rows] if self.places else self.share.new_zeros(0)
+        return float(shares[shares > 0].amin()) if (shares > 0).any() else 1.0
 
     def dummies(self) -> Tensor:
         """[J, Q + P] d of each combination: the indicators less the shares, and of pairs that interact the products of
@@ -285,7 +294,7 @@ class Shifted(Mixed):
         GROUP_CELLS), of MANY_ROWS and more FEW_CELLS; or, of columns that explain some number clearly, MOST_CELLS of
         which at most AGREEING agree with a row on average, and EXPANDED with all rows (of MANY_ROWS and more:
         FEW_AGREEING with a row). Then pairs interact, and shift too (`_Interactions`). The coefficients are those of
-        the last regression.
+        the last regression; of a level that none of these rows has, those that it had, where its dimension did shift.
         """
         x, levels = filled.x, self.categories.forest.levels
         starts = list(accumulate(levels, initial=0))
@@ -342,10 +351,12 @@ class Shifted(Mixed):
         share = one_hot.mean(0)
         self._take(torch.tensor([i in chosen for i in range(len(levels))]), share)
         self.prior_precision = (_precision_at_least_alone(now) / sd[:, None] / sd).to(self.prior_precision)
-        self.shift.zero_()
+        self.shift[share > 0] = 0.0
+        self.shift[~torch.repeat_interleave(self.chosen, torch.tensor(levels, device=x.device))] = 0.0
         if chosen:
-            rows, B, _ = regression(chosen)
-            self.shift[rows] = (B * sd).to(self.shift)
+            rows, B, left = regression(chosen)
+            B = _ridge_by_what_is_left(gram[rows][:, rows], cross[rows], left.diagonal(), total.diagonal(), free)
+            self._set(rows, share, (B * sd).to(self.shift))
         if free <= 0 or total.trace().item() <= 0:
             return
         seen = ~filled.missing[:, self.continuous]
@@ -364,8 +375,13 @@ class Shifted(Mixed):
         system = design.mT @ design + SHIFT * torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
         B = torch.linalg.solve(system, design.mT @ y) * sd
         main, crossing = B.to(self.shift).split([len(self._rows), len(self.crossing)])
-        self.shift[self._rows] = main
+        self._set(self._rows, self.share, main)
         self.crossing.copy_(crossing)
+
+    def _set(self, rows: Tensor, share: Tensor, B: Tensor) -> None:
+        """Let the coefficients of some `rows` be B [rows, D], in place, but for levels of no `share` [F]."""
+        there = share[rows] > 0
+        self.shift[rows[there]] = B[there]
 
     def shrink_to(self, other: Self, share: float) -> None:
         super().shrink_to(other, share)
@@ -394,6 +410,24 @@ def _within(values: Tensor, label: Tensor) -> Tensor:
     one_hot = torch.nn.functional.one_hot(label).to(values)
     means = (one_hot.mT @ values) / one_hot.sum(0).clamp(min=1)[:, None]
     return values - means[label]
+
+
+def _ridge_by_what_is_left(gram: Tensor, cross: Tensor, left: Tensor, total: Tensor, free: int) -> Tensor:
+    """[Q, D] coefficients of numbers on indicators, of products gram [Q, Q] and cross [Q, D], as EM ends with them:
+    what the ridge pulls with counts in units of what they leave of each number, by first `left` [D]. With a ridge in
+    units of the whole, levels of few rows would begin far from what is nearly constant in them, and be taken for
+    outliers there for good.
+
+    total  [D] sums of squares of the numbers, of so many `free` rows
+    """
+    values, vectors = torch.linalg.eigh(gram)
+    values, along = values.clamp(min=0.0)[:, None], vectors.mT @ cross
+    inverse = torch.zeros_like(along)
+    for _ in range(BEGIN_STEPS):
+        inverse = 1 / (values + SHIFT * left.clamp(min=LEAST_LEFT))
+        explained = (along.square() * inverse * (2 - values * inverse)).sum(0)
+        left = (total - explained) / max(free, 1)
+    return vectors @ (along * inverse)
 
 
 def _precision_at_least_alone(covariance: Tensor) -> Tensor:
