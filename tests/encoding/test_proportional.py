@@ -66,6 +66,21 @@ def test_a_few_zeros_are_no_hindrance() -> None:
     assert logs_in(table) == ["months", "price", "total"]
 
 
+@pytest.mark.parametrize(("value", "found"), [(1, ["months", "price", "total"]), (40, [])])
+def test_values_that_pile_up_hinder_where_they_do_so_among_logarithms_too(value: int, found: list[str]) -> None:
+    """The first month, whose cell is wide there, does not."""
+    rng = np.random.default_rng(5)
+    table = charges(n=1_000)
+    months = np.where(rng.random(1_000) < 0.1, value, table["months"])
+    table["total"] = (table["total"] / table["months"] * months).round(2)
+    table["months"] = months
+    table.loc[:4, ["months", "total"]] = [0, np.nan]
+    for encoding in (LINEAR, BENT):
+        alone = infer_schema(from_frame(table[["months"]]), encoding=encoding)[0].encoded[0]
+        assert [spike.value for spike in alone.spikes] == [value]  # type: ignore[attr-defined]
+        assert logs_in(table, encoding) == found
+
+
 def noisy(noise: float) -> pd.DataFrame:
     """A line with the same scatter at all sizes, whose quantiles of 5 % and 95 % are ten times apart."""
     rng = np.random.default_rng(1)

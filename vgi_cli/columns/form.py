@@ -28,6 +28,7 @@ from vgi_cli.columns.lattice import (
     lying_on,
     numbers_of,
     spike_at,
+    spikes_of_logs,
     stand_in,
 )
 from vgi_cli.columns.numerals import Floats, plain
@@ -332,8 +333,10 @@ def _spikes(
     observed: Observed, tail: Floats, resolution: float, heaps: Heaps | None, pile: float | None
 ) -> tuple[Spike, ...]:
     """Values that get room among those off the pile, `tail` [n], smallest first: the one that was asked for too, unless
-    it is the pile's."""
+    it is the pile's. Where logarithms are asked for, which these would hinder, those that pile up on them too."""
     spike, spikes = observed.spike, find_spikes(tail, resolution, heaps=heaps)
+    if observed.asked.encoding.logs:
+        spikes = spikes_of_logs(spikes, tail, resolution)
     if spike is None or pile is not None or any(one.value == spike for one in spikes):
         return spikes
     added = spike_at(tail, spike, resolution, heaps)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import Column
+from vgi_cli.columns.lattice import spikes_of_logs
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.scale import Scale, codec, log_ends
@@ -66,11 +67,12 @@ def proportional(table: Table, columns: Sequence[Column], rows: Bools | None) ->
 
 def _ends(column: Column, codes: Floats) -> tuple[float, float] | None:
     """Between which values the logarithms of a column are taken, of which some are observed; None where they cannot be:
-    it has no ratios, values that pile up, or negative ones."""
+    it has no ratios, values that pile up on them too, or negative ones."""
     seen = codes[np.isfinite(codes)]
-    if not isinstance(column, Number) or column.spikes or column.heaps or len(seen) < FEWEST:
+    if not isinstance(column, Number) or column.heaps or len(seen) < FEWEST:
         return None
-    return log_ends(seen, column.step, True)
+    ends = log_ends(seen, column.step, True)
+    return None if ends is None or spikes_of_logs(column.spikes, seen, column.step) else ends
 
 
 class _Form(NamedTuple):
