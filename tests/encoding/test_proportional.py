@@ -88,6 +88,12 @@ def noisy(noise: float) -> pd.DataFrame:
     return pd.DataFrame({"first": first, "second": np.abs(first + noise * rng.normal(size=400)) + 0.01})
 
 
+def narrow() -> pd.DataFrame:
+    """A line over so narrow a range that logarithms are no more and no less straight than the values."""
+    first = 1000 + np.arange(300.0)
+    return pd.DataFrame({"first": first, "second": first + 20 * np.random.default_rng(3).normal(size=300)})
+
+
 @BOTH
 @pytest.mark.parametrize(
     "table",
@@ -101,6 +107,7 @@ def noisy(noise: float) -> pd.DataFrame:
         twice().assign(second=lambda f: f["first"] * 2.2046),  # a unit, exactly
         twice().assign(second=lambda f: (f["first"] * 2.2046).round(1)),
         twice() - 30,  # no ratios
+        narrow(),
     ],
 )
 def test_others_are_not(table: pd.DataFrame, transform: Transform) -> None:

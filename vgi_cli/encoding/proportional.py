@@ -43,9 +43,11 @@ def proportional(table: Table, columns: Sequence[Column], rows: Bools | None) ->
 
     The rule. A column is regressed on the one or the two others whose logarithms leave least of its logarithm. These
     are a group where they leave CLOSE at most, and where each column of it is described as well as it now is by any
-    others as they are encoded now, and that one better by BETTER. What is compared is the mean log density of the
-    observed values, of normal errors about the line, in the units of the data: so an error that is the same at small
-    values and at large ones speaks against logarithms, and an error in per cent for them.
+    one or two others, as they are encoded now or left straight, and that one better by BETTER. What is compared is the
+    mean log density of the observed values, of normal errors about the line, in the units of the data: so an error that
+    is the same at small values and at large ones speaks against logarithms, and an error in per cent for them. A column
+    outside of the group that is described worse beside it joins it where it is as well off by logarithms; else nothing
+    of the group is changed.
 
     rows  [N] which rows decide; None: all
     """
@@ -53,15 +55,16 @@ def proportional(table: Table, columns: Sequence[Column], rows: Bools | None) ->
     if not 1 < len(numbers) <= MOST:
         return []
     some = some_rows(table, rows)
-    now, logs = (_Form(*np.empty((2, len(some), len(numbers)))) for _ in range(2))
+    now, straight, logs = (_Form(*np.empty((2, len(some), len(numbers)))) for _ in range(3))
     able = np.zeros(len(numbers), bool)
     for j, (i, number) in enumerate(numbers):
         codes = observed_codes(table, columns[i], some)
         ends = _ends(columns[i], codes)
         able[j] = ends is not None
         now.put(j, codes, number.scale)
+        straight.put(j, codes, Scale(0.0, 1.0))
         logs.put(j, codes, number.scale if ends is None else Scale(0.0, 1.0, logs=ends))
-    found = _Search(now, logs, able).found() if able.sum() > 1 else set()
+    found = _Search(now, straight, logs, able).found() if able.sum() > 1 else set()
     return [numbers[j][0] for j in sorted(found) if numbers[j][1].scale.logs is None or numbers[j][1].scale.knots]
 
 
@@ -133,11 +136,11 @@ class _Form(NamedTuple):
 
 
 class _Search:
-    """The search for columns that are taken as logarithms, by how they are encoded `now` and as logarithms; `able`
-    [columns]: of which there are some."""
+    """The search for columns that are taken as logarithms, by how they are encoded `now`, left as they are and as
+    logarithms; `able` [columns]: of which there are some."""
 
-    def __init__(self, now: _Form, logs: _Form, able: Bools) -> None:
-        self.now, self.logs, self.able = now, logs, able
+    def __init__(self, now: _Form, straight: _Form, logs: _Form, able: Bools) -> None:
+        self.now, self.straight, self.logs, self.able = now, straight, logs, able
         self.r_now, self.r_logs = correlations(now.x), correlations(logs.x)
         self.best = cache(self._best)
 
@@ -158,12 +161,14 @@ class _Search:
         return self.now.closest(self.r_now, j, np.ones_like(self.able), 1.0)[0]
 
     def _gain(self, j: int, by: Sequence[int]) -> float:
-        """Nats a row by which the logarithms of some others describe a column better than any others now do."""
+        """Nats a row by which the logarithms of some others describe a column better than any others now do, or would
+        if nothing was bent."""
         other = self.best(j)
         rows = self.logs.seen(j, by) & self.now.seen(j, other)
         if rows.sum() < FEWEST:
             return -np.inf
-        return self.logs.density(j, by, rows) - max(self.now.density(j, one, rows) for one in (by, other))
+        forms = (self.now, self.straight)
+        return self.logs.density(j, by, rows) - max(form.density(j, one, rows) for form in forms for one in (by, other))
 
     def _settled(self, found: set[int]) -> set[int] | None:
         """Some columns, and those that are described worse by BETTER as they are beside the logarithms of these, but as
