@@ -259,3 +259,12 @@ def test_the_map_goes_on_straight_below_others(values: np.ndarray) -> None:
     resolution = 1.0 if len(np.unique(values)) < 10 else 0.001
     spikes = find_spikes(values, resolution)
     assert fit_scale(values, "normal", resolution, spikes).tail is None
+
+
+@pytest.mark.parametrize("logs", [True, False, None])
+def test_logarithms_are_taken_where_they_are_asked_for(logs: bool | None) -> None:
+    rng = np.random.default_rng(5)
+    few, many = np.exp(0.7 * rng.normal(size=300)), np.exp(2 * rng.normal(size=300))
+    assert (fit_scale(few, "linear", None, logs=logs).logs is not None) == (logs is True)
+    assert (fit_scale(many, "linear", None, logs=logs).logs is not None) == (logs is not False)
+    assert fit_scale(few - 1, "linear", None, logs=logs).logs is None

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import vgi_cli
 from tests.table.helpers import from_text
 from vgi_cli.columns.base import Encoding
-from vgi_cli.columns.lattice import Spike, find_spikes, squeezed, stretched
+from vgi_cli.columns.lattice import Spike, find_spikes, spikes_of_logs, squeezed, stretched
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
 from vgi_cli.encoding.infer import infer_schema
@@ -247,3 +247,12 @@ def test_new_values_beside_a_spike_belong_to_it() -> None:
     for draw in range(50):
         (x, *_), _ = encode(new, schema, seed=0, draw=draw)
         assert decode(x, schema)[:, 0].tolist() == [0.0, 0.0]
+
+
+def test_spikes_of_logarithms_are_those_that_stand_out_there_too() -> None:
+    rng = np.random.default_rng(6)
+    even = rng.integers(1, 73, 900).astype(float)
+    for value, stays in ((1.0, False), (40.0, True), (0.0, True)):
+        values = np.concatenate([even, np.full(100, value), np.zeros(5)])
+        spikes = tuple(spike for spike in find_spikes(values, 1.0) if spike.value == value)
+        assert len(spikes) == 1 and spikes_of_logs(spikes, values, 1.0) == (spikes if stays else ())

@@ -32,12 +32,12 @@ Relations = Literal["keep", "ignore"]
 
 class Encoding(NamedTuple):
     """How the columns of a table are encoded, whether fills keep to what holds between columns in every row, and
-    whether logarithms are taken of values over decades."""
+    whether logarithms are taken of positive values; None: of those over decades."""
 
     transform: Transform = "linear"
     spikes: Spikes = "room"
     relations: Relations = "keep"
-    logs: bool = True
+    logs: bool | None = None
 
 
 Point = Literal["mean", "median", "mode"]

@@ -28,10 +28,11 @@ from vgi_cli.columns.lattice import (
     lying_on,
     numbers_of,
     spike_at,
+    spikes_of_logs,
     stand_in,
 )
 from vgi_cli.columns.numerals import Floats, plain
-from vgi_cli.columns.scale import Scale, decades, fit_scale
+from vgi_cli.columns.scale import Scale, fit_scale, log_ends
 from vgi_cli.columns.wording import example, kind_flag, missing_hint, token_hint, typed
 from vgi_cli.errors import InputError, UsageError
 
@@ -264,7 +265,7 @@ def _spread(observed: Observed, deviation: float) -> tuple[Lattice | None, bool]
         return lattice, room or coarse or has_repeats(values)
     if observed.integer or not (room or has_repeats(values)):
         return None, False
-    over = decades(values, 0.0) is not None  # what is small has to stay apart
+    over = log_ends(values, 0.0, observed.asked.encoding.logs or None) is not None  # what is small has to stay apart
     return stand_in(min(deviation, float(np.quantile(values, 0.05))) if over else deviation), True
 
 
@@ -323,7 +324,7 @@ def _heaps(
     hidden = observed.lifted or observed.few or significant or observed.measure
     if hidden or lattice is None or lattice.stand_in or lattice.origin % lattice.step != 0:
         return None
-    if observed.asked.encoding.logs and decades(tail, resolution) is not None:
+    if log_ends(tail, resolution, observed.asked.encoding.logs) is not None:
         return None
     return find_heaps(tail, resolution, lattice.step, whole=observed.whole)
 
@@ -332,8 +333,10 @@ def _spikes(
     observed: Observed, tail: Floats, resolution: float, heaps: Heaps | None, pile: float | None
 ) -> tuple[Spike, ...]:
     """Values that get room among those off the pile, `tail` [n], smallest first: the one that was asked for too, unless
-    it is the pile's."""
+    it is the pile's. Where logarithms are asked for, which these would hinder, those that pile up on them too."""
     spike, spikes = observed.spike, find_spikes(tail, resolution, heaps=heaps)
+    if observed.asked.encoding.logs:
+        spikes = spikes_of_logs(spikes, tail, resolution)
     if spike is None or pile is not None or any(one.value == spike for one in spikes):
         return spikes
     added = spike_at(tail, spike, resolution, heaps)

@@ -190,6 +190,23 @@ def find_spikes(
     return tuple(spikes)
 
 
+def spikes_of_logs(spikes: tuple[Spike, ...], values: Floats, resolution: float) -> tuple[Spike, ...]:
+    """Those spikes among observed values [n], hardly any of which are not positive, that are spikes of their logarithms
+    as well, where the cells of small values are wider; zero is one."""
+    values = values[values > 0.5 * resolution]
+    places = np.log(values)
+    found = []
+    for spike in spikes:
+        if spike.value > 0.5 * resolution:
+            own = spike.holds(values, resolution)
+            sides = 1 if own[[values.argmin(), values.argmax()]].any() else 2
+            has = float(np.log((spike.value + 0.5 * resolution) / (spike.value - 0.5 * resolution)))
+            if _room(places, own, float(np.log(spike.value)), sides) <= HEIGHT * has:
+                continue
+        found.append(spike)
+    return tuple(found)
+
+
 def fewest_at_end(n: int) -> float:
     """How many of n observed cells a spike at an end holds at least."""
     return max(AT_END * n, float(MANY))

@@ -253,18 +253,18 @@ def fit_scale(
     spikes: tuple[Spike, ...] = (),
     heaps: Heaps | None = None,
     *,
-    logs: bool = True,
+    logs: bool | None = None,
 ) -> Scale:
     """The codec state for observed values [n] that are not all equal.
 
     transform   `linear` bends too where the cells are wide, COARSE on average, and one at an end holds much, HELD, or
                 a spike is at an end or LARGE: standardised, such a column stops at the outer edge of its last cell, and
-                fills have less there than it holds. Both take the logarithms of positive values over DECADES
-                first, unless some pile up
+                fills have less there than it holds. Both take logarithms first, where `log_ends` says so and no values
+                pile up
     resolution  width of the dequantisation noise, None where the column is not dequantised
     spikes      values that are spread wider
     heaps       multiples that are
-    logs        whether logarithms may be taken
+    logs        whether logarithms are taken, where they can be; None: of values over decades
     """
     if transform == "none":
         return Scale(0.0, 1.0)
@@ -273,7 +273,7 @@ def fit_scale(
     own = [(spike.holds(values, step), bool(spike.holds(ends, step).any())) for spike in spikes]
     rooms = [rows for rows, last in own if last or rows.mean() >= LARGE]
     held = max(float((np.abs(values - end) <= 0.5 * step).mean()) for end in ends)
-    over = decades(values, step) if logs and not spikes and heaps is None else None
+    over = log_ends(values, step, logs) if not spikes and heaps is None else None
     if over is not None:
         below, above = (_logarithm(values + side * widths, over) for side in (-0.5, 0.5))
         values, widths = 0.5 * (below + above), above - below
@@ -315,11 +315,17 @@ def _lower_tail(low: Floats, linear: Scale, u: Floats, z: Floats, slope: Floats)
     return first, np.append(steep * unit, slope[1:])
 
 
-def decades(values: Floats, step: float) -> tuple[float, float] | None:
-    """Between which positive values logarithms are taken, where values spread over DECADES; else None: from the least
-    positive one divided by BELOW, or half a step, to half a step above the greatest. A few zeros lie below."""
+def decades(values: Floats, step: float) -> bool:
+    """Whether positive values spread over DECADES, so that logarithms are taken of them unasked."""
+    return log_ends(values, step, None) is not None
+
+
+def log_ends(values: Floats, step: float, logs: bool | None) -> tuple[float, float] | None:
+    """Between which positive values logarithms are taken: from the least positive one divided by BELOW, or half a step,
+    to half a step above the greatest; a few zeros lie below. None where they are not: values are not positive, or
+    `logs` is False, or None and they do not spread over DECADES."""
     few, most = np.quantile(values, [0.05, 0.95])
-    if few <= 0.5 * step or most <= DECADES * few:
+    if logs is False or few <= 0.5 * step or (logs is None and most <= DECADES * few):
         return None
     low = max(float(values[values > 0.5 * step].min()) / BELOW, 0.5 * step, np.finfo(float).tiny)
     tangent = low * (1 - FLOOR) + 0.5 * step

@@ -41,6 +41,7 @@ from vgi_cli.encoding.mostly_empty import mostly_empty_among
 from vgi_cli.encoding.nested import nested_among
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.pairs import pairs_among
+from vgi_cli.encoding.proportional import proportional
 from vgi_cli.encoding.quantities import as_quantity, quantities_among, quantity_words
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
@@ -209,13 +210,15 @@ class _Columns:
 
     def encode_otherwise(self, transform: Transform, rows: Bools | None) -> None:
         """Infer those columns again whose encoding by themselves does not suit the table: with piles as levels in too
-        many of them, and those that straight lines go through only as they are; `rows` [N]: those that statistics come
-        from."""
+        many of them, those that straight lines go through only as they are, and those that go together by their ratio;
+        `rows` [N]: those that statistics come from."""
         for i in _too_many_piles(self.table, self.found):
             self._anew(i, spikes="room")
         if transform != "none":
             for i, logs in torn(self.table, self.found, rows, logs=transform != "normal"):
                 self._anew(i, transform="linear", logs=logs)
+            for i in proportional(self.table, self.found, rows):
+                self._anew(i, transform="linear", logs=True)
 
     def quantities(self) -> dict[str, Number]:
         """By name what those columns that were taken for categories would be as numbers, where they hold such."""

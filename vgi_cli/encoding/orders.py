@@ -173,7 +173,7 @@ def _in_order(low: _Cells, high: _Cells, shift: float, choice: float, *, ratio: 
     a, b = low.codes[both], high.codes[both] + shift
     if crossed(a, b).any():
         return None
-    ratio = ratio and bool(a.min() > 0) and decades(a, 0.0) is not None and decades(b, 0.0) is not None
+    ratio = ratio and bool(a.min() > 0) and decades(a, 0.0) and decades(b, 0.0)
     if ratio:
         a, b = np.log(a), np.log(b)
     size = max(float(np.abs(a).max()), float(np.abs(b).max()), np.finfo(float).tiny)  # squares may overflow

@@ -15,7 +15,7 @@ import numpy as np
 from vgi_cli.columns.base import Column
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.scale import codec
 from vgi_cli.encoding.redundant import pairwise_r
 from vgi_cli.table.base import Table
@@ -38,19 +38,16 @@ def torn(table: Table, columns: Sequence[Column], rows: Bools | None, *, logs: b
     rows  [N] which rows decide; None: all
     logs  only those of which logarithms are taken, whatever the others are
     """
-    numbers = [(i, one) for i, column in enumerate(columns) if (one := _all_numbers(column)) is not None]
+    numbers = [(i, one) for i, column in enumerate(columns) if (one := all_numbers(column)) is not None]
     able = np.array([bool(one.scale.logs or (one.scale.knots and not logs)) for _, one in numbers], bool)
     if not logs:
         numbers, able = [one for one, bent in zip(numbers, able, strict=True) if bent], able[able]
     if not 1 < len(numbers) <= MOST or not able.any():
         return []
-    every = np.arange(table.N) if rows is None else np.flatnonzero(rows)
-    some = every[np.linspace(0, len(every) - 1, min(len(every), ROWS)).astype(int)] if len(every) else every
+    some = some_rows(table, rows)
     straight, unbent, bent = np.empty((3, len(some), len(numbers)))
     for j, (i, number) in enumerate(numbers):
-        column = columns[i]
-        cells = table.column(column.name)
-        codes = np.where(cells.missing, np.nan, column.codes(cells))[some]  # type: ignore[attr-defined]
+        codes = observed_codes(table, columns[i], some)
         straight[:, j], bent[:, j] = codes, codec(number.scale).encode(codes)
         unbent[:, j] = codec(replace(number.scale, knots=())).encode(codes)
     left, left_logs, left_bent = _left(straight), _left(unbent), _left(bent)
@@ -80,7 +77,19 @@ def _even(x: Floats, y: Floats) -> bool:
     return bool(np.median(away[large]) <= EVEN * np.median(away[~large]))
 
 
-def _all_numbers(column: Column) -> Number | None:
+def some_rows(table: Table, rows: Bools | None) -> Ints:
+    """Which rows decide how columns go together, ROWS of `rows` [N] at most; None: of all."""
+    every = np.arange(table.N) if rows is None else np.flatnonzero(rows)
+    return every[np.linspace(0, len(every) - 1, min(len(every), ROWS)).astype(int)] if len(every) else every
+
+
+def observed_codes(table: Table, column: Column, some: Ints) -> Floats:
+    """The numbers [n] of a column of `all_numbers` in some rows [n]; NaN where a cell is missing."""
+    cells = table.column(column.name)
+    return np.asarray(np.where(cells.missing, np.nan, column.codes(cells))[some])  # type: ignore[attr-defined]
+
+
+def all_numbers(column: Column) -> Number | None:
     """The numbers of a column that is encoded as numbers, all of it."""
     number = column.number if isinstance(column, Moment) else column
     if not isinstance(number, Number) or number.pile is not None or number.levels or number.scale is None:
@@ -91,6 +100,11 @@ def _all_numbers(column: Column) -> Number | None:
 def _left(x: Floats) -> Floats:
     """[columns, columns] the share of the variance of one column of x [N, columns] that a line through another one
     leaves, in the rows that have both; 1 of too few."""
+    return 1 - np.square(correlations(x))
+
+
+def correlations(x: Floats) -> Floats:
+    """[columns, columns] correlations of x [N, columns] in the rows that have both columns; 0 of too few."""
     largest = np.nanmax(np.abs(x), 0, initial=0.0)
     n, r = pairwise_r(x / np.maximum(largest, np.finfo(float).tiny))  # squares may overflow
-    return np.where((n >= FEWEST) & np.isfinite(r), 1 - np.square(r), 1.0)
+    return np.where((n >= FEWEST) & np.isfinite(r), r, 0.0)
