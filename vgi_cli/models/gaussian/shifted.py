@@ -427,7 +427,8 @@ def _ridge_by_what_is_left(gram: Tensor, cross: Tensor, left: Tensor, total: Ten
         inverse = 1 / (values + SHIFT * left.clamp(min=LEAST_LEFT))
         explained = (along.square() * inverse * (2 - values * inverse)).sum(0)
         left = (total - explained) / max(free, 1)
-    return vectors @ (along * inverse)
+    begun: Tensor = vectors @ (along * inverse)
+    return begun
 
 
 def _precision_at_least_alone(covariance: Tensor) -> Tensor:
