@@ -35,6 +35,26 @@ def test_columns_that_no_row_shows_together_are_named(tmp_path: Path) -> None:
         vgi_cli.fit(rows, out=tmp_path / "b", model="mixture", threads=1, set=ONE)
 
 
+def test_columns_that_few_rows_show_together_are_named(tmp_path: Path) -> None:
+    rows = frame()
+    rows.loc[:2, "y"], rows.loc[30:33, "z"] = 1.0, 1.0  # three and four rows have both y and z
+    assert not any("observed together" in line for line in said_of(rows.iloc[:, :3], tmp_path / "a"))
+    rows.loc[2:, "w"] = np.nan
+    (line,) = [line for line in said_of(rows, tmp_path / "b") if "observed together" in line]
+    assert line == (
+        "warning: columns 'x' and 'w' are observed together in 2 rows, those of 2 other pairs in fewer than 5 rows: "
+        "correlations of such a pair, and regressions of one on the other, are drawn towards none, and their intervals "
+        "are too narrow"
+    )
+
+
+def said_of(rows: pd.DataFrame, out: Path) -> list[str]:
+    """The lines of a fit."""
+    said: list[str] = []
+    vgi_cli.fit(rows, out=out, model="mixture", threads=1, set=ONE, say=said.append)
+    return said
+
+
 def test_draws_without_the_uncertainty_of_the_fit_warn_unless_that_was_asked_for(tmp_path: Path) -> None:
     run = vgi_cli.fit(frame()[["x", "y"]], out=tmp_path / "a", model="mixture", threads=1, set=ONE)
     with pytest.warns(VgiWarning, match=NOT_INCLUDED):

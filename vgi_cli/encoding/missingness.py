@@ -9,6 +9,10 @@ import numpy as np
 
 from vgi_cli.columns.numerals import Bools, Ints
 
+SELDOM = 5
+"""Rows with both columns below which a fit says next to nothing of how these go together, and intervals do not show it:
+of 50 rows with 80 % missing (trial) 95 % intervals of correlations of 0.5 held the truth in 15 of 30."""
+
 
 class Pattern(NamedTuple):
     """The rows in which exactly the same columns are missing.
@@ -72,7 +76,20 @@ def missingness(missing: Bools, names: Sequence[str]) -> Missingness:
 
 def never_together(missing: Bools, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Pairs of columns of a mask [N, columns] of which each is observed somewhere, and both in no row."""
-    observed = (~missing).astype(np.float32)  # counts of rows are exact up to 2^24, and only 0 matters
     some = ~missing.all(0)
-    apart = np.equal(observed.T @ observed, 0) & np.outer(some, some)
+    apart = np.equal(_together(missing), 0) & np.outer(some, some)
     return tuple((names[i], names[j]) for i, j in np.argwhere(np.triu(apart, 1)).tolist())
+
+
+def seldom_together(missing: Bools, names: Sequence[str]) -> dict[tuple[str, str], int]:
+    """Pairs of columns of a mask [N, columns] that fewer than SELDOM rows have both of, but some, and how many these
+    are."""
+    rows = _together(missing)
+    few = (rows > 0) & (rows < SELDOM)
+    return {(names[i], names[j]): int(rows[i, j]) for i, j in np.argwhere(np.triu(few, 1)).tolist()}
+
+
+def _together(missing: Bools) -> Ints:
+    """[columns, columns] how many rows of a mask have both columns."""
+    observed = (~missing).astype(np.float32)  # counts of rows are exact up to 2^24, and only small ones matter
+    return np.asarray(observed.T @ observed, np.int64)

@@ -13,7 +13,7 @@ import torch
 
 from vgi_cli.columns.number import THREE, Number
 from vgi_cli.data import TensorTable
-from vgi_cli.encoding.missingness import never_together
+from vgi_cli.encoding.missingness import SELDOM, never_together, seldom_together
 from vgi_cli.errors import InputError
 from vgi_cli.fitting import averaged, averaging, pace, plateau, trees
 from vgi_cli.fitting.carry_out import carry_out
@@ -221,18 +221,37 @@ def _warn_of_new_rows(recipe: Recipe, layout: Layout, reporter: Reporter) -> Non
 
 
 def warn_of_pairs(table: TensorTable, reporter: Reporter) -> None:
-    """A line on columns that are observed together in no row; of a table in files nothing is looked at."""
+    """Lines on columns that are observed together in no row, or in next to none; of a table in files nothing is looked
+    at."""
     if table.scratch is not None or not bool(table.missing.any()):
         return
-    pairs = never_together(table.layout.of_columns(table.missing).cpu().numpy(), table.layout.columns)
-    if not pairs:
-        return
-    first, more = " and ".join(f"'{name}'" for name in pairs[0]), len(pairs) - 1
-    others = f", nor are the columns of {more:,} other pair{'s' * (more > 1)} (`vgi check` lists them)" if more else ""
-    reporter.warn(
-        f"columns {first} are observed together in no row{others}: how they go together given the others rests on the "
-        "model alone, so report no correlation of such a pair, nor a regression of one on the other"
-    )
+    missing, names = table.layout.of_columns(table.missing).cpu().numpy(), table.layout.columns
+    if pairs := never_together(missing, names):
+        more = len(pairs) - 1
+        others = f", nor are the columns of {_other_pairs(more)} (`vgi check` lists them)" if more else ""
+        reporter.warn(
+            f"columns {_both(pairs[0])} are observed together in no row{others}: how they go together given the others "
+            "rests on the model alone, so report no correlation of such a pair, nor a regression of one on the other"
+        )
+    if few := seldom_together(missing, names):
+        pair, rows = min(few.items(), key=lambda one: one[1])
+        more = len(few) - 1
+        others = f", those of {_other_pairs(more)} in fewer than {SELDOM} rows" if more else ""
+        reporter.warn(
+            f"columns {_both(pair)} are observed together in {rows} row{'s' * (rows > 1)}{others}: correlations of "
+            "such a pair, and regressions of one on the other, are drawn towards none, and their intervals are too "
+            "narrow"
+        )
+
+
+def _both(pair: tuple[str, str]) -> str:
+    """`'a' and 'b'`."""
+    return " and ".join(f"'{name}'" for name in pair)
+
+
+def _other_pairs(count: int) -> str:
+    """`2 other pairs`."""
+    return f"{count:,} other pair{'s' * (count > 1)}"
 
 
 def _alone(rows: Rows, recipe: Recipe, work: Work) -> Fitted:
