@@ -66,6 +66,9 @@ def bounds(values: Any, **options: Any) -> tuple[tuple[float, str] | None, tuple
         (np.concatenate([np.full(120, 5.0), np.round(5 + 9 * RNG.random(200), 2)]), (5.0, "spike"), None),
         (np.minimum(np.round(35 + 9 * RNG.normal(size=900), 1), 50.0), (0.1, "sign"), (50.0, "spike")),
         (np.minimum(np.round(30 + 12 * RNG.normal(size=900), 1), 50.0) - 30, None, (20.0, "spike")),
+        # of marks 9 % are 100, three times as many as of those next to it; of others the last ones become rarer
+        (np.minimum(np.round(90 + 7.5 * NORMAL), 100.0), (1.0, "sign"), (100.0, "spike")),
+        (np.round(90 + 3 * NORMAL), (1.0, "sign"), None),
         # a pile in the middle is no end
         (np.concatenate([np.zeros(100), np.round(9 * RNG.normal(size=300), 2)]), None, None),
         # few whole numbers

@@ -162,10 +162,11 @@ def stand_in(sd: float) -> Lattice:
 
 
 def find_spikes(
-    values: Floats, resolution: float, share: float = SHARE, *, heaps: Heaps | None = None
+    values: Floats, resolution: float, share: float = SHARE, *, height: float = HEIGHT, heaps: Heaps | None = None
 ) -> tuple[Spike, ...]:
     """The spikes among observed values [n] of a column of that resolution, smallest value first; each holds at least
-    that share of them, at an end fewer (AT_END). `heaps`: what gives its values room already.
+    that share of them, at an end fewer (AT_END), and has so many times (`height`) the density of its neighbours.
+    `heaps`: what gives its values room already.
 
     The neighbours of a value are the cells next to it: as many as it holds, or half of all others. What differs by less
     than the resolution (8.46 and 8.459999999999999) is one value.
@@ -185,7 +186,7 @@ def find_spikes(
         value = float(spellings[often.argmax()]) + 0.0  # no -0
         has = float(cell_widths(np.array([value]), (), resolution, heaps)[0])
         width = _room(places, own, float(_placed(np.array(value), heaps)), 1 if i in (0, len(cells) - 1) else 2)
-        if width > HEIGHT * has:
+        if width > height * has:
             spikes.append(Spike(value, width - has))
     return tuple(spikes)
 
