@@ -148,8 +148,8 @@ def bounds_of(
     """
     piles: tuple[Spike, ...] = ()
     if lattice is not None and (asked is None or asked.rule == "range"):
-        ends, step = np.array([values.min(), values.max()]), lattice.resolution
-        lower = (pile for pile in find_spikes(values, step, height=LOWER) if pile.holds(ends, step).any())
+        outermost, step = np.array([values.min(), values.max()]), lattice.resolution
+        lower = (pile for pile in find_spikes(values, step, height=LOWER) if pile.holds(outermost, step).any())
         piles = (*find_spikes(values, step, PILED), *lower)
     low, high = (_bound(values, whole, lattice, asked, limits, piles, side, zero) for side in (-1, 1))
     if calendar is not None and (asked is None or asked.rule == "range"):

@@ -51,6 +51,9 @@ SHIFT = 5.0
 """Pseudo-rows of no shift, for each coefficient."""
 BEGIN_STEPS, LEAST_LEFT = 5, 1e-3
 """How often the ridge at the start is set by what is left of each number, and the share that is, at the least."""
+CLOSE, DETERMINED = 0.5, 0.01
+"""Share of a number's variance that levels leave at most, filled cells and observed ones alone, where the latter say
+how it is shifted at the start."""
 CROSSED_ROWS = 10
 """Rows of each combination of two columns' levels from which on the pair may have an interaction."""
 MOST_PAIRS = 100
@@ -351,11 +354,16 @@ class Shifted(Mixed):
         share = one_hot.mean(0)
         self._take(torch.tensor([i in chosen for i in range(len(levels))]), share)
         self.prior_precision = (_precision_at_least_alone(now) / sd[:, None] / sd).to(self.prior_precision)
+        before = self.shift.detach().to(y) / sd
         self.shift[share > 0] = 0.0
         self.shift[~torch.repeat_interleave(self.chosen, torch.tensor(levels, device=x.device))] = 0.0
         if chosen:
             rows, B, left = regression(chosen)
             B = _ridge_by_what_is_left(gram[rows][:, rows], cross[rows], left.diagonal(), total.diagonal(), free)
+            seen = ~filled.missing[:, self.continuous]
+            for j in (left.diagonal() <= CLOSE).nonzero()[:, 0].tolist():
+                has = one_hot[seen[:, j]][:, rows].sum(0) > 0
+                _take_what_is_seen(B[:, j], d[seen[:, j]][:, rows], y[seen[:, j], j], has, before[rows, j])
             self._set(rows, share, (B * sd).to(self.shift))
         if free <= 0 or total.trace().item() <= 0:
             return
@@ -429,6 +437,21 @@ def _ridge_by_what_is_left(gram: Tensor, cross: Tensor, left: Tensor, total: Ten
         left = (total - explained) / max(free, 1)
     begun: Tensor = vectors @ (along * inverse)
     return begun
+
+
+def _take_what_is_seen(B: Tensor, d: Tensor, y: Tensor, has: Tensor, before: Tensor) -> None:
+    """Let coefficients B [Q], in place, be those of the rows [R] that have a number, where the levels all but determine
+    it; and of levels without such a row those of `before` [Q], where there were any. One fill far off would take the
+    other rows of a level of few for outliers.
+
+    d    [R, Q] the indicators, less the means of their clusters
+    y    [R] the number, less such means, in units of its standard deviation
+    has  [Q] which levels have such a row
+    """
+    system = d.mT @ d + SHIFT * LEAST_LEFT * torch.eye(d.shape[1], dtype=d.dtype, device=d.device)
+    own = torch.linalg.solve(system, d.mT @ y)
+    if (y - d @ own).square().sum() <= DETERMINED * max(len(y) - d.shape[1], 1):
+        B.copy_(torch.where(has, own, torch.where(before != 0, before, B)))
 
 
 def _precision_at_least_alone(covariance: Tensor) -> Tensor:
