@@ -19,6 +19,7 @@ from vgi_cli.commands import sampling
 from vgi_cli.commands.evaluate import likelihood
 from vgi_cli.fitting.contest import contest, scoring
 from vgi_cli.machine import workers as machine
+from vgi_cli.methods.em import sizing
 from vgi_cli.runs.comparison import compared
 from vgi_cli.samplers.latent import LatentImputer
 
@@ -37,6 +38,11 @@ def both(rows: int = 100, hidden: float = 0.2) -> pd.DataFrame:
     d = a - b / 3 + rng.normal(size=rows)
     frame = pd.DataFrame({"g": np.array(["p", "q", "r"])[group], "a": a.round(4), "b": b, "c": c, "d": d})
     return frame.mask(rng.random(frame.shape) < hidden)
+
+
+@pytest.fixture(autouse=True)
+def short_fits_choose_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizing, "EPOCHS", 2)
 
 
 @pytest.mark.parametrize(

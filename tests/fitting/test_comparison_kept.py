@@ -20,6 +20,7 @@ from vgi_cli.errors import InputError, Interrupted, RunError, UsageError
 from vgi_cli.fitting import plateau
 from vgi_cli.fitting.contest import contest
 from vgi_cli.machine.work import TimeUp
+from vgi_cli.methods.em import sizing
 from vgi_cli.runs.comparison import compared
 
 SAME = ("contest.json", "model.safetensors", "recipe.yaml", "schema.json", "state.safetensors")
@@ -33,8 +34,10 @@ SMALL_FLOW = {**test_contest.QUICK, "model.steps": 1, "model.hidden": 8}
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Held-out rows may end the fit of a flow after its first steps."""
+    """Held-out rows may end the fit of a flow after its first steps, and the number of clusters is chosen by short
+    fits."""
     monkeypatch.setattr(plateau, "LEAST", 0)
+    monkeypatch.setattr(sizing, "EPOCHS", 2)
 
 
 @pytest.fixture
