@@ -85,7 +85,7 @@ def test_plmcmc_holds_nothing_out_and_stops_inside_a_round(
 ) -> None:
     flags = [flag for flag in PLMCMC if flag not in ("--epochs", "3")]
     flags[flags.index("method.steps=[[0, 5]]")] = "method.steps=[[0, 100000]]"
-    ticking(monkeypatch, 0.01)
+    ticking(monkeypatch, 0.05)
     done = vgi("fit", "data.csv", *flags, "--time-limit", "5s", "--out", "run")
     assert done.code == 0 and "held-out" not in done.err
     manifest = RunFolder.open(Path("run")).manifest

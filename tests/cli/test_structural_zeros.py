@@ -10,15 +10,18 @@ import pytest
 
 from tests.program import Vgi
 
+SMALL = {"flow": ["--set", "model.steps=1", "--set", "model.hidden=4", "--set", "model.blocks=0"]}
+
 
 @pytest.mark.parametrize("model", ["mixture", "flow", "vae"])
 def test_no_fill_and_no_row_has_them(vgi: Vgi, tmp_path: Path, model: str) -> None:
     """Months that belong to one season or the next: by exact draws, by chains, and by chains that were kept. Without
     the rule some fills and rows are no such pair."""
     rng = np.random.default_rng(1)
-    month = rng.integers(0, 12, 1500)
-    season = (month + rng.integers(0, 2, 1500)) % 12 // 3
-    weight = (60 + rng.normal(0, 8, 1500)).round(1)
+    months, n = (12, 1500) if model == "mixture" else (6, 400)
+    month = rng.integers(0, months, n)
+    season = (month + rng.integers(0, 2, n)) % months // 3
+    weight = (60 + rng.normal(0, 8, n)).round(1)
     truth = pd.DataFrame({"month": np.array(list("abcdefghijkl"))[month], "season": season.astype(str), "kg": weight})
     truth["season"] = "q" + truth.season
     pairs = set(zip(truth.month, truth.season, strict=True))
@@ -31,12 +34,11 @@ def test_no_fill_and_no_row_has_them(vgi: Vgi, tmp_path: Path, model: str) -> No
     found = {}
     for how in ("keep", "ignore"):
         run, rows = tmp_path / how, tmp_path / f"{how}-rows.csv"
-        few = ["--set", "bootstrap=none", "--epochs", 2, "--set", f"table.relations={how}"]
+        few = ["--set", "bootstrap=none", "--epochs", 2, "--set", f"table.relations={how}", *SMALL.get(model, ())]
         assert vgi("fit", tmp_path / "t.csv", "--model", model, "--out", run, *few).code == 0
-        assert vgi("impute", "--checkpoint", run, "--m", 2, "--out", tmp_path / f"{how}.csv").code == 0
+        assert vgi("impute", "--checkpoint", run, "--m", 1, "--out", tmp_path / f"{how}.csv").code == 0
         assert vgi("sample", run, "-n", 200, "--out", rows).code == 0
-        fills = [pd.read_csv(tmp_path / f"{how}.{i}.csv") for i in (1, 2)]
-        found[how] = (sum(map(strange, fills)), strange(pd.read_csv(rows)))
+        found[how] = (strange(pd.read_csv(tmp_path / f"{how}.1.csv")), strange(pd.read_csv(rows)))
     assert found["keep"] == (0, 0) and min(found["ignore"]) > 0
 
 

@@ -19,7 +19,9 @@ from vgi_cli.commands import sampling
 from vgi_cli.commands.evaluate import likelihood
 from vgi_cli.fitting.contest import contest, scoring
 from vgi_cli.machine import workers as machine
+from vgi_cli.methods.em import sizing
 from vgi_cli.runs.comparison import compared
+from vgi_cli.samplers.latent import LatentImputer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are made on Linux only")
 SAME = ("contest.json", "model.safetensors", "schema.json", "state.safetensors")
@@ -38,6 +40,11 @@ def both(rows: int = 100, hidden: float = 0.2) -> pd.DataFrame:
     return frame.mask(rng.random(frame.shape) < hidden)
 
 
+@pytest.fixture(autouse=True)
+def short_fits_choose_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizing, "EPOCHS", 2)
+
+
 @pytest.mark.parametrize(
     "also",
     [[], ["--model", "mixture"], ["--model", "vae", "--epochs", "4", "--set", "bootstrap=3"]],
@@ -46,12 +53,13 @@ def both(rows: int = 100, hidden: float = 0.2) -> pd.DataFrame:
 def test_a_fit_is_the_same_by_any_number_of_processes(
     also: list[str], vgi: Vgi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both(150 if "vae" in also else 100).to_csv("t.csv", index=False)
+    both(150 if "vae" in also else 60).to_csv("t.csv", index=False)
     teams: list[int] = []
     real = machine._Team.__init__
     monkeypatch.setattr(machine._Team, "__init__", lambda *a: (teams.append(a[3]), real(*a))[1])
+    few = ("--set", "table.transform=linear")  # half as many models to compare
     for threads in ("1", "5"):
-        result = vgi("fit", "t.csv", "--out", f"run{threads}", "--threads", threads, *also)
+        result = vgi("fit", "t.csv", "--out", f"run{threads}", "--threads", threads, *few, *also)
         assert result.code == 0, result.err
         assert "warning" not in result.err
         assert bool(teams) is (threads != "1")
@@ -59,14 +67,15 @@ def test_a_fit_is_the_same_by_any_number_of_processes(
     for name in SAME:
         if not also or name != "contest.json":
             assert Path("run1", name).read_bytes() == Path("run5", name).read_bytes(), name
-    if "vae" in also:
+    if also:
         return
-    more = ("impute", "--checkpoint", "run5", "--m", "23", "--format", "long")  # three refits more than there are
+    more = ("impute", "--checkpoint", "run5", "--m", "8", "--format", "long")  # three refits more than there are
     again = [vgi(*more, "--threads", threads, "--out", f"m{threads}.csv") for threads in ("1", "3")]
     assert [one.code for one in again] == [0, 0]
     assert Path("m1.csv").read_bytes() == Path("m3.csv").read_bytes()
-    both(hidden=0.0).to_csv("full.csv", index=False)
-    scored = ("evaluate", "--checkpoint", "run5", "t.csv", "--truth", "full.csv", "--json")
+    for name, hidden in (("some", 0.2), ("full", 0.0)):
+        both(60, hidden).head(20).to_csv(f"{name}.csv", index=False)
+    scored = ("evaluate", "--checkpoint", "run5", "some.csv", "--truth", "full.csv", "--json")
     monkeypatch.setattr(sampling, "SHARED_CELLS", 1)
     reports = []
     for threads, free in (("1", True), ("3", True), ("3", False)):
@@ -81,10 +90,11 @@ def test_a_fit_is_the_same_by_any_number_of_processes(
     assert reports[0] == reports[1] == reports[2] and reports[0]["sampler"]["cells"] > 0
 
 
+SMALL = [word for key in ("model.blocks=0", "model.hidden=4", "model.steps=1") for word in ("--set", key)]
 CHAINS = [
-    ("flow", "metropolis", ["--set", "bootstrap=0"]),
-    ("flow", "metropolis", ["--set", "bootstrap=3"]),
-    ("flow", "gibbs", ["--set", "bootstrap=0"]),
+    ("flow", "metropolis", ["--set", "bootstrap=0", *SMALL]),
+    ("flow", "metropolis", ["--set", "bootstrap=3", *SMALL]),
+    ("flow", "gibbs", ["--set", "bootstrap=0", *SMALL]),
     ("vae", "latent", ["--set", "bootstrap=0"]),
 ]
 
@@ -93,16 +103,18 @@ CHAINS = [
 def test_chains_and_scores_are_the_same_by_any_number_of_processes(
     model: str, sampler: str, also: list[str], vgi: Vgi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both(40).to_csv("t.csv", index=False)
-    both(40, hidden=0.0).to_csv("full.csv", index=False)
+    both(16).to_csv("t.csv", index=False)
+    both(16, hidden=0.0).to_csv("full.csv", index=False)
     assert vgi("fit", "t.csv", "--model", model, "--epochs", "1", "--threads", "1", "--out", "run", *also).code == 0
     teams: list[int] = []
     real = machine._Team.__init__
     monkeypatch.setattr(machine._Team, "__init__", lambda *a: (teams.append(a[3]), real(*a))[1])
     monkeypatch.setattr(sampling, "SHARED_CELLS", 1)
     monkeypatch.setattr(likelihood, "FIRST", 3)
+    monkeypatch.setattr(LatentImputer.__init__, "__defaults__", (10,))  # sweeps
     drawn = ("impute", "--checkpoint", "run", "--m", "4", "--sampler", sampler, "--format", "long")
-    scored = ("evaluate", "--checkpoint", "run", "t.csv", "--truth", "full.csv", "--json")
+    quick = ("--refit-epochs", "3") if model == "vae" else ()
+    scored = ("evaluate", "--checkpoint", "run", "t.csv", "--truth", "full.csv", *quick, "--json")
     files, reports = [], []
     for threads in ("1", "3"):
         assert vgi(*drawn, "--threads", threads, "--out", f"m{threads}.csv").code == 0
@@ -116,8 +128,9 @@ def test_chains_and_scores_are_the_same_by_any_number_of_processes(
 
 
 def test_a_fit_that_is_stopped_keeps_what_its_processes_scored(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:
-    both(90).to_csv("t.csv", index=False)
-    whole = vgi("fit", "t.csv", "--out", "whole", "--threads", "2")
+    both(60).to_csv("t.csv", index=False)
+    few = ("--set", "table.transform=linear", "--set", "bootstrap=none", "--threads", "2")
+    whole = vgi("fit", "t.csv", "--out", "whole", *few)
     assert whole.code == 0, whole.err
     here, real = os.getpid(), scoring.columns_of
 
@@ -130,7 +143,7 @@ def test_a_fit_that_is_stopped_keeps_what_its_processes_scored(vgi: Vgi, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(contest, "columns_of", stop)
-        part = vgi("fit", "t.csv", "--out", "part", "--threads", "2")
+        part = vgi("fit", "t.csv", "--out", "part", *few)
     assert part.code == 130 and "kept" in part.err
     assert compared(Path("part")) >= 1
     found = vgi("fit", "--resume", "--out", "part")

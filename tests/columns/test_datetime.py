@@ -633,6 +633,7 @@ def test_days_of_a_zone_are_filled_with_days(zone: str) -> None:
 def test_fills_of_days_of_a_zone_are_days(tmp_path: Path) -> None:
     days = pd.Series(pd.date_range("2000-01-01", periods=300, tz="Europe/Berlin"))
     frame = pd.DataFrame({"day": days.where(np.arange(300) % 9 > 0), "x": np.arange(300.0)})
-    run = vgi_cli.fit(frame, model="fa", set={"model.factors": 1, "bootstrap": "none"}, out=tmp_path / "run")
+    few = {"model.factors": 1, "bootstrap": "none"}
+    run = vgi_cli.fit(frame, model="fa", set=few, epochs=5, out=tmp_path / "run")
     for filled in run.impute(m=2):
         assert (filled.day.dt.normalize() == filled.day).all() and str(filled.day.dt.tz) == "Europe/Berlin"

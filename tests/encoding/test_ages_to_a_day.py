@@ -137,7 +137,7 @@ class TestNotFound:
 
 class TestKept:
     @given(st.integers(0, 2**31), st.floats(0.05, 0.95), st.sampled_from(["integer", "ordinal"]))
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=10, deadline=None)
     def test_under_any_mask(self, seed: int, share: float, kind: str) -> None:
         frame = pupils()
         schema = infer_schema(from_frame(frame), kinds={"age": kind})[0]
@@ -173,7 +173,7 @@ class TestKept:
         assert np.histogram(born.dt.day_of_year, 12)[0].min() > 150
 
     @given(st.integers(0, 2**31), st.floats(0.1, 0.9))
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=10, deadline=None)
     def test_with_parts_of_the_date_an_order_and_a_sum(self, seed: int, share: float) -> None:
         """Of which each leaves the date, or the age, less than the other."""
         frame = pupils(600).assign(month=lambda one: one.born.dt.month, class_=lambda one: one.age - 6)

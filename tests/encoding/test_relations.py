@@ -3,6 +3,8 @@ stay as they are."""
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -53,8 +55,15 @@ def holed(frame: pd.DataFrame, seed: int = 1, share: float = 0.2) -> pd.DataFram
     return frame.mask(np.random.default_rng(seed).random(frame.shape) < share)
 
 
+_SCHEMAS: dict[tuple[bytes, Encoding], Schema] = {}
+
+
 def schema_of(frame: pd.DataFrame, encoding: Encoding = KEPT) -> Schema:
-    return infer_schema(from_frame(frame), encoding=encoding)[0]
+    """Inferred once in each process for the same table."""
+    key = (hashlib.sha256(pickle.dumps(frame)).digest(), encoding)
+    if key not in _SCHEMAS:
+        _SCHEMAS[key] = infer_schema(from_frame(frame), encoding=encoding)[0]
+    return _SCHEMAS[key]
 
 
 def codes_in(frame: pd.DataFrame, schema: Schema) -> Floats:

@@ -38,8 +38,7 @@ def terms(frame: pd.DataFrame) -> set[tuple[str, float, frozenset[tuple[str, flo
     return {(one.names[0], one.constant, frozenset(zip(one.names, one.weights, strict=True))) for one in relations}
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.2])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("seed", "share"), [(0, 0.0), (1, 0.1), *((seed, 0.2) for seed in range(4))])
 def test_the_order_of_columns_does_not_matter(seed: int, share: float) -> None:
     frame = holed(labels(seed), seed, share)
     own = terms(frame)

@@ -28,7 +28,7 @@ ONE = {"model.components": 1, "bootstrap": "none"}
 
 
 def imputer(**given: Any) -> vgi_cli.Imputer:
-    return vgi_cli.Imputer(**{"model": "mixture", "set": ONE, "threads": 1, **given})
+    return vgi_cli.Imputer(**{"model": "mixture", "set": ONE, "threads": 1, "draws": 5, **given})
 
 
 def rows(N: int = 60, seed: int = 0) -> Array:

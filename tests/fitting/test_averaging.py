@@ -288,7 +288,9 @@ def test_a_comparison_averages_over_what_it_cannot_tell_apart(
     assert any("imputations are drawn in turn from refits of" in line for line in said)
 
 
-@pytest.mark.parametrize("more", [{"average": "none"}, pytest.param({"score": "loglik"}, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "more", [{"average": "none", "trees": "none"}, pytest.param({"score": "loglik"}, marks=pytest.mark.slow)]
+)
 def test_a_comparison_by_density_or_by_request_averages_nothing(tmp_path: Path, more: dict[str, str]) -> None:
     run = vgi_cli.fit(table(30)[["x", "y", "spike"]], out=tmp_path / "run", threads=1, set=more)
     assert load_run(run.path, Silent()).recipe.average == "none"

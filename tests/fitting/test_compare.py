@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import vgi_cli
-from tests.fitting.test_contest import QUICK, holes, normal, recipe, rows
+from tests.fitting import test_contest
+from tests.fitting.test_contest import holes, normal, recipe, rows
 from vgi_cli.cli.app import main
 from vgi_cli.errors import FitError, Interrupted, UsageError
 from vgi_cli.fitting import fit_rows
@@ -24,8 +25,17 @@ from vgi_cli.fitting.contest.standings import Standings
 from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.machine.work import TimeUp, Work
+from vgi_cli.methods.em import sizing
 from vgi_cli.settings.gather import load_recipe
 from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
+
+QUICK = {**test_contest.QUICK, "table.transform": "linear"}
+"""Half as many models as there are where the transform is compared as well."""
+
+
+@pytest.fixture(autouse=True)
+def short_fits_choose_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizing, "EPOCHS", 2)
 
 
 def fit(rows: Rows, recipe: Recipe, work: Work) -> Fitted:
@@ -183,7 +193,7 @@ def test_an_interruption_keeps_what_was_scored(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(fit_rows, "_alone", interrupted)
     with pytest.raises(
-        Interrupted, match="while models were compared, before the run was begun: what 8 models"
+        Interrupted, match="while models were compared, before the run was begun: what 4 models"
     ) as caught:
         vgi_cli.fit(holes(normal(60, 4), 0.2, 5), out=tmp_path / "run", compare="flow", set=QUICK, threads=1)
     assert caught.value.hint == f"continue with: vgi fit --resume --out {tmp_path / 'run'}"

@@ -13,17 +13,31 @@ import pandas as pd
 import pytest
 
 import vgi_cli
-from tests.fitting.test_contest import QUICK, holes, normal
+from tests.fitting import test_contest
+from tests.fitting.test_contest import holes, normal
 from vgi_cli.cli.app import main
 from vgi_cli.errors import InputError, Interrupted, RunError, UsageError
+from vgi_cli.fitting import plateau
 from vgi_cli.fitting.contest import contest
 from vgi_cli.machine.work import TimeUp
+from vgi_cli.methods.em import sizing
 from vgi_cli.runs.comparison import compared
 
 SAME = ("contest.json", "model.safetensors", "recipe.yaml", "schema.json", "state.safetensors")
 """Files that hold neither paths nor times."""
 
-SMALL_FLOW = {**QUICK, "model.steps": 1, "model.hidden": 8}
+QUICK = {**test_contest.QUICK, "table.transform": "linear"}
+"""Half as many models as there are where the transform is compared as well."""
+
+SMALL_FLOW = {**test_contest.QUICK, "model.steps": 1, "model.hidden": 8}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held-out rows may end the fit of a flow after its first steps, and the number of clusters is chosen by short
+    fits."""
+    monkeypatch.setattr(plateau, "LEAST", 0)
+    monkeypatch.setattr(sizing, "EPOCHS", 2)
 
 
 @pytest.fixture
@@ -80,7 +94,9 @@ def same(one: Path, other: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"holdout_cells": 0.1}, {"compare": "flow", "set": SMALL_FLOW}], ids=["plain", "holdout", "flows"]
+    "options",
+    [{"set": test_contest.QUICK}, {"holdout_cells": 0.1}, {"compare": "flow", "set": SMALL_FLOW}],
+    ids=["plain", "holdout", "flows"],
 )
 def test_it_goes_on_where_it_was_stopped_bit_for_bit(
     table: Path, tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -172,7 +172,7 @@ def test_a_table_of_categories_says_that_there_is_nothing_to_compare(tmp_path: P
     drawn = {f"q{i}": np.where(rng.random(500) < 0.6, z, rng.integers(0, 5, 500)) for i in range(6)}
     frame = pd.DataFrame({name: np.array(list("abcde"))[column] for name, column in drawn.items()})
     told: list[str] = []
-    vgi_cli.fit(frame.mask(rng.random(frame.shape) < 0.1), out=tmp_path / "run", say=told.append)
+    vgi_cli.fit(frame.mask(rng.random(frame.shape) < 0.1), out=tmp_path / "run", set=QUICK, say=told.append)
     assert "one model alone suits this table: there is none to compare it with" in told
     assert not (tmp_path / "run" / "contest.json").exists()
 
@@ -220,7 +220,7 @@ def test_a_recipe_of_a_contest_repeats_the_fit_without_one(tmp_path: Path) -> No
 
 
 def test_what_was_said_is_not_open(tmp_path: Path) -> None:
-    league, _ = fit(clusters(1), tmp_path / "run", {"table.transform": "normal"})
+    league, _ = fit(clusters(1).head(80), tmp_path / "run", {"table.transform": "normal"})
     assert {entry["transform"] for entry in league["candidates"]} == {"normal"}
     assert {entry["model"] for entry in league["candidates"]} == {"mixture", "fa"}
 
@@ -243,12 +243,13 @@ def test_no_contest_among_a_handful_of_rows_nor_without_holes(tmp_path: Path) ->
 def test_rows_that_are_held_out_have_no_part_in_it(tmp_path: Path) -> None:
     """Their values may be what they will."""
     frame = clusters(2).head(80)
-    first, _ = fit(frame, tmp_path / "one", val=0.2)
+    one_transform = {"table.transform": "linear"}
+    first, _ = fit(frame, tmp_path / "one", one_transform, val=0.2)
     apart = held_out(load_recipe(tmp_path / "one" / "recipe.yaml"), len(frame))
     assert apart is not None and first["rows"] == int((~frame.iloc[apart[0].numpy()].isna().all(axis=1)).sum())
     changed = frame.copy()
     changed.iloc[apart[1].numpy()] *= 1.5
-    second, _ = fit(changed, tmp_path / "two", val=0.2)
+    second, _ = fit(changed, tmp_path / "two", one_transform, val=0.2)
     assert second == first
 
 
@@ -283,7 +284,7 @@ def test_more_components_are_compared_where_the_likelihood_hardly_differs(
 
 def test_what_is_said_and_reported(tmp_path: Path) -> None:
     said: list[str] = []
-    frame = clusters(0)
+    frame = clusters(0).head(80)
     league, run = fit(frame, tmp_path / "run", say=said.append)
     place = next(i for i, line in enumerate(said) if "models were compared on" in line)
     header, *shown = said[place + 1 : place + 2 + min(LINES, len(league["candidates"]))]
@@ -300,7 +301,7 @@ def test_what_is_said_and_reported(tmp_path: Path) -> None:
 def test_columns_of_levels_without_holes_are_not_scored(tmp_path: Path) -> None:
     """Beside numbers with holes: no cell of theirs was hidden."""
     frame = holes(normal(60, 0, 0.5), 0.2, 1).assign(kind=["u", "v"] * 30, sort=["a", "b", "c"] * 20)
-    league, run = fit(frame, tmp_path / "run")
+    league, run = fit(frame, tmp_path / "run", {"table.transform": "linear"})
     assert len(league["candidates"]) > 1 and all(one["log_score"] is None for one in league["candidates"])
     assert not run.impute(m=1)[0].isna().any().any()
 

@@ -76,6 +76,7 @@ def test_the_stages_of_a_fit_of_a_flow(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(
         plateau, "observed_log_prob", lambda *_, **__: result._replace(values=torch.tensor(next(scores)))
     )
+    monkeypatch.setattr(plateau, "LEAST", 0)  # patience counts from the first step
     seen: list[Progress] = []
     set = {**QUICK, "model.steps": 1, "bootstrap": 2}
     vgi_cli.fit(frame(), model="flow", set=set, out=tmp_path / "run", threads=1, progress=seen.append)

@@ -157,6 +157,12 @@ def test_what_samplers_count_of_their_chains_is_told() -> None:
     assert _chains("plmcmc", {}, None).text.startswith("No chains were run by sampler 'plmcmc'")
 
 
+@pytest.fixture
+def small_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page without pictures, where a test is about the file alone."""
+    monkeypatch.setattr("vgi_cli.reports.page.page", lambda found: f"<html>{len(found)}</html>")
+
+
 class Ticks:
     """A clock that goes on by one second each time it is looked at."""
 
@@ -316,6 +322,7 @@ def test_carried_columns_are_in_the_picture_of_what_is_missing(vgi: Vgi, tmp_pat
 
 
 @draws
+@pytest.mark.usefixtures("small_page")
 def test_pages_are_numbered_and_replaced_only_by_force(vgi: Vgi, runs: Path) -> None:
     shutil.copytree(runs / "mix", "mix")
     assert vgi("report", "mix", "-q").out == "mix/report.html\n"
@@ -327,6 +334,7 @@ def test_pages_are_numbered_and_replaced_only_by_force(vgi: Vgi, runs: Path) -> 
 
 
 @draws
+@pytest.mark.usefixtures("small_page")
 @pytest.mark.parametrize("linked", [True, False])  # a file system without hard links
 @pytest.mark.parametrize(("asked", "first"), [((), "mix/report"), (("-o", "own.html"), "own")])
 def test_two_reports_at_once_write_two_pages(
@@ -364,19 +372,20 @@ def on_a_full_disk(path: Path, data: bytes) -> None:
 
 
 @draws
-@pytest.mark.parametrize("asked", [["--json"], []])
+@pytest.mark.usefixtures("small_page")
 def test_a_disk_that_is_full_loses_the_page_and_not_the_numbers(
-    vgi: Vgi, runs: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str]
+    vgi: Vgi, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = json.loads(vgi("report", runs / "mix", "--json", "-q").out)
     monkeypatch.setattr(files, "write_synced", on_a_full_disk)
     before = sorted(Path().rglob("*"))
-    done = vgi("report", runs / "mix", "-o", "page.html", "-q", *asked)
-    assert (done.code, done.error) == (1, "cannot write 'page.html': No space left on device")
-    assert done.hint == "make room, or write elsewhere with -o; the numbers of the report are whole"
-    found = checked("report", done.out)
-    assert found["runs"][0]["columns"] == whole["runs"][0]["columns"]
-    assert sorted(Path().rglob("*")) == before
+    for asked in (["--json"], []):
+        done = vgi("report", runs / "mix", "-o", "page.html", "-q", *asked)
+        assert (done.code, done.error) == (1, "cannot write 'page.html': No space left on device")
+        assert done.hint == "make room, or write elsewhere with -o; the numbers of the report are whole"
+        found = checked("report", done.out)
+        assert found["runs"][0]["columns"] == whole["runs"][0]["columns"]
+        assert sorted(Path().rglob("*")) == before
     shutil.copytree(runs / "mix", "mix")
     Path("mix/report.html").touch()
     done = vgi("report", "mix", "-q")
