@@ -10,6 +10,7 @@ import signal
 from collections.abc import Generator, Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads of a test's own would take the cores of other tests
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -39,9 +40,10 @@ SHORT = {
     "methods.reweighted.COMMON": 2,
     "fitting.refits.COUNT": 5,
     "fitting.contest.scoring.FOLDS": 2,
+    "methods.em.sizing.EPOCHS": 4,
 }
-"""How long refits by gradients are, and how many, how many refits by EM there are, and how many folds a comparison of
-models has, in tests that are not marked `full_fits`."""
+"""How long refits by gradients are, and how many, how many refits by EM there are, how many folds a comparison of
+models has, and how long EM runs where it chooses a size, in tests that are not marked `full_fits`."""
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -50,8 +52,9 @@ def short_fits() -> Iterator[dict[str, int]]:
     from vgi_cli.fitting import refits
     from vgi_cli.fitting.contest import scoring
     from vgi_cli.methods import reweighted
+    from vgi_cli.methods.em import sizing
 
-    files = {"reweighted": reweighted, "refits": refits, "scoring": scoring}
+    files = {"reweighted": reweighted, "refits": refits, "scoring": scoring, "sizing": sizing}
     usual = {}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SHORT.items():

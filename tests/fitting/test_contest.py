@@ -165,6 +165,7 @@ def skewed(seed: int) -> pd.DataFrame:
     return holes(np.exp(1.5 * normal(240, seed, 0.7)), 0.2, seed)
 
 
+@pytest.mark.full_fits
 def test_a_table_of_categories_says_that_there_is_nothing_to_compare(tmp_path: Path) -> None:
     """Of which another number of clusters is not in question."""
     rng = np.random.default_rng(0)
