@@ -48,6 +48,26 @@ def coded(n: int = 400, seed: int = 0) -> pd.DataFrame:
     )
 
 
+def daily(n: int = 900, days: int = 120, *, times: bool = False, seed: int = 0) -> pd.DataFrame:
+    """Sales of some days (`times`: of some moments), with what is the same for all of a day, and what is not."""
+    rng = np.random.default_rng(seed)
+    day = rng.integers(0, days, n)
+    date = np.datetime64("2024-01-05") + day
+    rate = (1.07 + np.cumsum(rng.normal(0, 0.004, days))).round(4)
+    return pd.DataFrame(
+        {
+            "date": [f"{own} {i % 24:02d}:15:00" for own, i in zip(date, day, strict=True)]
+            if times
+            else date.astype(str),
+            "month": date.astype("M8[M]").astype(int) % 12 + 1,
+            "weekday": (date.astype(int) + 3) % 7 + 1,
+            "rate": rate[day],
+            "holiday": np.where(np.isin(day, rng.choice(days, 8, replace=False)), "yes", "no"),
+            "amount": rng.normal(size=n),
+        }
+    )
+
+
 def named(frame: pd.DataFrame) -> pd.DataFrame:
     """With the persons by names, which are carried."""
     return frame.assign(person=[f"who {i}" for i in frame.person])
@@ -177,6 +197,65 @@ class TestNumbers:
         text = schema.to_json()[:place] + schema.to_json()[place:].replace('"year"\n', '"sex"\n')
         with pytest.raises(RunError, match="relations do not fit the columns"):
             Schema.from_json(text)
+
+
+class TestDates:
+    @pytest.mark.parametrize("times", [False, True])
+    @pytest.mark.parametrize("share", [0.0, 0.15])
+    def test_rates_and_holidays(self, times: bool, share: float) -> None:
+        schema = schema_of(holed(daily(times=times), share=share))
+        assert every_kept(schema) == [
+            "'month' is the month of 'date'",
+            "'weekday' is the weekday of 'date'",
+            "'rate' follows from 'date'",
+            "'holiday' follows from 'date'",
+        ]
+        assert Schema.from_json(schema.to_json()).relations == schema.relations
+
+    @pytest.mark.parametrize("times", [False, True])
+    @pytest.mark.parametrize(
+        "hidden",
+        [
+            "rate",
+            "date",
+            "rate date",
+            "date month",
+            "date month weekday",
+            "rate holiday",
+            "date holiday",
+            "date rate month",
+        ],
+    )
+    def test_fills_keep_to_them(self, hidden: str, times: bool) -> None:
+        """Dates of which one row alone is known too: they are no keys, and with the rate of another day are another."""
+        frame = daily(times=times)
+        schema = schema_of(frame)
+        true = codes_in(frame, schema)
+        missing = np.zeros(true.shape, bool)
+        missing[::4, [schema.modelled.index(name) for name in hidden.split()]] = True
+        draws = kept(schema, frame, missing)
+        if "rate" not in hidden:  # which hardly two days have
+            assert (draws == true)[:, missing].mean() > 0.85
+        several = (frame.groupby("date").amount.transform("count") > 1).to_numpy()
+        if "date" not in hidden:
+            assert (draws == true)[:, several].all()
+
+    def test_not_by_chance_nor_what_changes_little_by_little(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = daily()
+        day = (pd.to_datetime(frame.date) - pd.Timestamp("2024-01-05")).dt.days.to_numpy()
+        for name, values in {"stage": day // 23, "rare": rng.random(len(day)) < 0.01}.items():
+            frame[name] = np.array(["a", "b", "c", "d", "e", "f"])[np.asarray(values, int)]
+        assert not {"stage", "rare", "amount"} & {one.names[0] for one in schema_of(frame).relations if one.keys}
+        assert not [one for one in schema_of(frame.drop_duplicates("date")).relations if one.keys]
+
+    def test_a_date_of_birth_is_no_key_of_what_follows_from_a_person(self) -> None:
+        frame = panel(n=150)
+        born = np.random.default_rng(1).integers(0, 2000, 150)
+        assert len(set(born)) < 150  # some persons have one birthday, and agree by chance in what is theirs
+        frame["born"] = (np.datetime64("1980-01-01") + born[frame.person - 1]).astype(str)
+        words = every_kept(schema_of(frame))
+        assert "'sex' follows from 'person'" in words and "'sex' follows from 'born'" not in words
 
 
 class TestTexts:

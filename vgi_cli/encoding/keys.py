@@ -1,6 +1,6 @@
-"""What has one value for each key: the consumer price index of a year, the sex of a patient, the size of a school.
+"""What has one value for each key: the exchange rate of a day, the sex of a patient, the size of a school.
 
-The keys are whole numbers that are modelled, or texts and ids that are carried. (Of levels `relations.py` finds this.)
+The keys are whole numbers, dates and times that are modelled, or texts and ids that are carried. (Of levels `relations.py` finds this.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints, value_places
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.independence import Rows
-from vgi_cli.encoding.redundant import codes_of
+from vgi_cli.encoding.redundant import as_number, codes_of
 from vgi_cli.encoding.relations import ENOUGH
 from vgi_cli.table.base import Table
 
@@ -201,9 +201,10 @@ class Said:
 
 
 def number_keys(table: Table, schema: Schema) -> Iterator[Key]:
-    """The columns of whole numbers that may be keys."""
+    """The columns of whole numbers and of dates and times that may be keys."""
     for column in schema.encoded:
-        if isinstance(column, Number) and column.whole:
+        number = as_number(column)
+        if number is not None and number.whole:
             codes = codes_of(table, column)
             places = value_places(codes)
             if _may_be_keys(places):
