@@ -41,6 +41,50 @@ def test_fills_follow_from_keys(vgi: Vgi, tmp_path: Path, how_named: str) -> Non
     assert np.min(right["keep"]) == 1 and np.max(right["ignore"]) < 0.5
 
 
+@pytest.mark.parametrize("hidden", ["rate", "date"])
+def test_rates_follow_from_dates(vgi: Vgi, tmp_path: Path, hidden: str) -> None:
+    """What one day has in all rows fills its holes, and a missing date is one with the rate of its row, which few days
+    have in common."""
+    rng = np.random.default_rng(0)
+    day = rng.permutation(np.tile(np.arange(60), 8))
+    rate = (1.07 + np.cumsum(rng.normal(0, 0.004, 60))).round(4)[day]
+    truth = pd.DataFrame({"date": (np.datetime64("2024-01-01") + day).astype(str), "rate": rate})
+    truth["amount"] = rng.lognormal(3, 1, 480).round(2)
+    table, holes = truth.copy(), rng.random(480) < 0.15
+    table.loc[holes, hidden] = np.nan
+    table.to_csv(tmp_path / "t.csv", index=False)
+    few = ["--model", "mixture", "--set", "model.components=1", "--set", "bootstrap=none"]
+    fit = vgi("fit", tmp_path / "t.csv", "--out", tmp_path / "run", *few)
+    assert fit.code == 0 and "'rate' follows from 'date'" in fit.err
+    impute = vgi("impute", "--checkpoint", tmp_path / "run", "--m", 1, "--out", tmp_path / "f.csv")
+    assert impute.code == 0 and "do not keep" not in impute.err
+    (file,) = tmp_path.glob("f*.csv")
+    filled = pd.read_csv(file)
+    assert filled.rate[holes].tolist() == truth.rate[holes].tolist()
+    assert (filled.date == truth.date)[holes].mean() > 0.8
+
+
+@pytest.mark.parametrize("form", ["{0}-{1:05d}", "{0}{1:09d}"])
+def test_fills_are_what_codes_begin_with(vgi: Vgi, tmp_path: Path, form: str) -> None:
+    """Each code is in one row alone: its whole text says nothing."""
+    rng = np.random.default_rng(0)
+    country = rng.choice(["DE", "FR", "NL", "AT", "BE"], 400)
+    truth = pd.DataFrame({"code": [form.format(one, i) for i, one in enumerate(country)], "country": country})
+    truth["rate"] = truth.country.map({"DE": 19, "FR": 20, "NL": 21, "AT": 20, "BE": 21})
+    truth["amount"] = rng.lognormal(3, 1, 400).round(2)
+    table, holes = truth.copy(), rng.random(400) < 0.2
+    table.loc[holes, ["country", "rate"]] = np.nan
+    table.to_csv(tmp_path / "t.csv", index=False)
+    few = ["--model", "mixture", "--set", "model.components=1", "--set", "bootstrap=none"]
+    fit = vgi("fit", tmp_path / "t.csv", "--out", tmp_path / "run", *few)
+    assert fit.code == 0 and "of 'code'" in fit.err and "'country'" in fit.err
+    impute = vgi("impute", "--checkpoint", tmp_path / "run", "--m", 1, "--out", tmp_path / "f.csv")
+    assert impute.code == 0 and "do not keep" not in impute.err
+    (file,) = tmp_path.glob("f*.csv")
+    filled = pd.read_csv(file)
+    assert filled.country.tolist() == truth.country.tolist() and filled.rate.tolist() == truth.rate.tolist()
+
+
 def test_check_names_the_row_that_is_unlike_its_key(vgi: Vgi, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     year = np.tile(2001 + np.arange(6), 50)

@@ -48,6 +48,49 @@ def coded(n: int = 400, seed: int = 0) -> pd.DataFrame:
     )
 
 
+def daily(n: int = 900, days: int = 120, *, times: bool = False, seed: int = 0) -> pd.DataFrame:
+    """Sales of some days (`times`: of some moments), with what is the same for all of a day, and what is not."""
+    rng = np.random.default_rng(seed)
+    day = rng.integers(0, days, n)
+    date = np.datetime64("2024-01-05") + day
+    rate = (1.07 + np.cumsum(rng.normal(0, 0.004, days))).round(4)
+    return pd.DataFrame(
+        {
+            "date": [f"{own} {i % 24:02d}:15:00" for own, i in zip(date, day, strict=True)]
+            if times
+            else date.astype(str),
+            "month": date.astype("M8[M]").astype(int) % 12 + 1,
+            "weekday": (date.astype(int) + 3) % 7 + 1,
+            "rate": rate[day],
+            "holiday": np.where(np.isin(day, rng.choice(days, 8, replace=False)), "yes", "no"),
+            "amount": rng.normal(size=n),
+        }
+    )
+
+
+def invoices(n: int = 400, seed: int = 0) -> pd.DataFrame:
+    """Codes of several kinds, and what they begin with, or what follows from that."""
+    rng = np.random.default_rng(seed)
+    country, site = rng.integers(0, 4, n), rng.integers(101, 109, n)
+    short = np.array(["DE", "FR", "NL", "AT"])[country]
+    return pd.DataFrame(
+        {
+            "invoice": [f"{one}-2024-{i:05d}" for i, one in enumerate(short)],
+            "tax": [f"{one}{number}" for one, number in zip(short, rng.integers(10**8, 10**9, n), strict=True)],
+            "patient": [f"{one}P{i:04d}" for i, one in enumerate(site)],
+            "country": short,
+            "site": site,
+            "clinic": rng.permutation(8)[site - 101] % 3 + 10,
+            "amount": rng.normal(size=n),
+        }
+    )
+
+
+def firsts(frame: pd.DataFrame) -> list[str]:
+    """What is said to follow from what comes first in texts."""
+    return [one.words() for one in schema_of(frame).lookups if one.first is not None]
+
+
 def named(frame: pd.DataFrame) -> pd.DataFrame:
     """With the persons by names, which are carried."""
     return frame.assign(person=[f"who {i}" for i in frame.person])
@@ -177,6 +220,66 @@ class TestNumbers:
         text = schema.to_json()[:place] + schema.to_json()[place:].replace('"year"\n', '"sex"\n')
         with pytest.raises(RunError, match="relations do not fit the columns"):
             Schema.from_json(text)
+
+
+class TestDates:
+    @pytest.mark.parametrize("times", [False, True])
+    @pytest.mark.parametrize("share", [0.0, 0.15])
+    def test_rates_and_holidays(self, times: bool, share: float) -> None:
+        schema = schema_of(holed(daily(times=times), share=share))
+        assert every_kept(schema) == [
+            "'month' is the month of 'date'",
+            "'weekday' is the weekday of 'date'",
+            "'rate' follows from 'date'",
+            "'holiday' follows from 'date'",
+        ]
+        assert Schema.from_json(schema.to_json()).relations == schema.relations
+
+    @pytest.mark.parametrize("times", [False, True])
+    @pytest.mark.parametrize(
+        "hidden",
+        [
+            "rate",
+            "date",
+            "rate date",
+            "date month",
+            "date month weekday",
+            "rate holiday",
+            "date holiday",
+            "date rate month",
+        ],
+    )
+    def test_fills_keep_to_them(self, hidden: str, times: bool) -> None:
+        """Dates of which one row alone is known too: they are no keys, and with the rate of another day are another."""
+        frame = daily(times=times)
+        schema = schema_of(frame)
+        true = codes_in(frame, schema)
+        missing = np.zeros(true.shape, bool)
+        missing[::4, [schema.modelled.index(name) for name in hidden.split()]] = True
+        draws = kept(schema, frame, missing)
+        if "rate" not in hidden:  # which hardly two days have
+            assert (draws == true)[:, missing].mean() > 0.85
+        several = (frame.groupby("date").amount.transform("count") > 1).to_numpy()
+        if "date" not in hidden:
+            assert (draws == true)[:, several].all()
+
+    def test_not_by_chance_nor_what_changes_little_by_little(self) -> None:
+        rng = np.random.default_rng(0)
+        frame = daily()
+        day = (pd.to_datetime(frame.date) - pd.Timestamp("2024-01-05")).dt.days.to_numpy()
+        for name, values in {"stage": day // 23, "rare": rng.random(len(day)) < 0.01}.items():
+            frame[name] = np.array(["a", "b", "c", "d", "e", "f"])[np.asarray(values, int)]
+        assert not {"stage", "rare", "amount"} & {one.names[0] for one in schema_of(frame).relations if one.keys}
+        assert not [one for one in schema_of(frame.drop_duplicates("date")).relations if one.keys]
+
+    def test_a_date_of_birth_is_no_key_of_what_follows_from_a_person(self) -> None:
+        frame = panel(n=150)
+        born = np.random.default_rng(1).permutation(2000)[:150]
+        sex = frame.sex.to_numpy()[::5]
+        born[np.flatnonzero(sex == "f")[-1]] = born[np.flatnonzero(sex == "f")[0]]  # two agree in what is theirs
+        frame["born"] = (np.datetime64("1980-01-01") + born[frame.person - 1]).astype(str)
+        words = every_kept(schema_of(frame))
+        assert "'sex' follows from 'person'" in words and "'sex' follows from 'born'" not in words
 
 
 class TestTexts:
@@ -365,3 +468,64 @@ def test_values_of_keys_with_several_rows_make_no_gaps(carried: bool, dates: boo
 
     assert len(gaps(frame.drop(columns="person"))) > 20
     assert gaps(frame) == ()
+
+
+class TestFirstOfTexts:
+    @pytest.mark.parametrize("share", [0.0, 0.15])
+    @pytest.mark.parametrize(
+        ("code", "name", "words"),
+        [
+            ("invoice", "country", "the first part of 'invoice' is 'country'"),
+            ("tax", "country", "the first letters of 'tax' are 'country'"),
+            ("patient", "site", "the first 3 characters of 'patient' are 'site'"),
+            ("patient", "clinic", "'clinic' follows from the first 3 characters of 'patient'"),
+        ],
+    )
+    def test_codes(self, code: str, name: str, words: str, share: float) -> None:
+        frame = holed(invoices()[[code, name, "amount"]], share=share)
+        assert firsts(frame) == [words]
+
+    def test_what_is_said_of_texts_that_were_not_seen(self) -> None:
+        """Texts of which no row has the other column, and those that begin as none did, where a value is written so."""
+        frame = invoices()
+        rest = frame[(frame.site != 103) & (frame.country != "AT")].copy()
+        rest.loc[rest.index % 3 == 0, ["site", "clinic", "country"]] = np.nan
+        assert "AT" not in set(rest.country)
+        schema = schema_of(pd.concat([rest, frame[frame.country == "AT"].assign(invoice=None, tax=None).head(5)]))
+        told = told_by_keys(from_frame(frame), schema)
+        true = codes_in(frame, schema)
+        of = {name: schema.modelled.index(name) for name in ("country", "site", "clinic")}
+        np.testing.assert_array_equal(told[:, of["country"]], true[:, of["country"]])
+        np.testing.assert_array_equal(told[:, of["site"]], true[:, of["site"]])
+        unseen = (frame.site == 103).to_numpy()
+        assert np.isnan(told[unseen, of["clinic"]]).all()
+        np.testing.assert_array_equal(told[~unseen, of["clinic"]], true[~unseen, of["clinic"]])
+        assert Schema.from_json(schema.to_json()).lookups == schema.lookups
+        assert "2024" not in schema.to_json()
+
+    def test_rows_of_another_table_that_depart_are_counted(self) -> None:
+        frame = invoices()[["invoice", "country", "amount"]]
+        schema = schema_of(frame)
+        assert unlike_keys(from_frame(frame), schema) == [0]
+        other = frame.assign(country=frame.country.mask(frame.index == 7, "FR" if frame.country[7] != "FR" else "DE"))
+        assert unlike_keys(from_frame(other), schema) == [1]
+
+    @pytest.mark.parametrize("seed", range(5))
+    @pytest.mark.parametrize("kind", ["counter", "digest", "persons", "pairs"])
+    def test_nothing_by_chance(self, kind: str, seed: int) -> None:
+        """Persons in several rows each have one sex, and hardly two of them have numbers that begin alike."""
+        rng = np.random.default_rng(seed)
+        person = {"persons": np.arange(300) // 4, "pairs": np.arange(300) // 2}.get(kind, np.arange(300))
+        numbers = rng.permutation(9000)[:300]
+        form = {"counter": "P{0:04d}", "digest": "{2:08x}"}.get(kind, "S{1:05d}")
+        codes = [form.format(i, numbers[i], int(rng.integers(16**8))) for i in range(300)]
+        frame = pd.DataFrame({"code": [codes[i] for i in person], "sex": rng.choice(["f", "m"], 300)[person]})
+        frame["rare"] = np.where(rng.random(300) < 0.03, "yes", "no")
+        frame["block"] = np.array(["a", "b", "c", "d"])[np.searchsorted([77, 141, 219], np.arange(300), "right")]
+        frame["amount"] = rng.normal(size=300)
+        assert not firsts(frame)
+
+    def test_not_where_a_row_is_off(self) -> None:
+        frame = invoices()[["invoice", "country", "amount"]]
+        frame.loc[17, "country"] = "FR" if frame.country[17] != "FR" else "DE"
+        assert not firsts(frame)

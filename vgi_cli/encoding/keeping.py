@@ -587,12 +587,16 @@ def _determine(
             made.append(PairLevels(one.relation, at, own[..., 0], where[:, 0], own[..., rest], where[:, rest]))
         return made
 
-    if place and cells.relation.how in ("groups", "pairs"):
-        own, chance = levels(j, ("groups",)), cells.chance(rows)
-        value, able = within_groups(cells.columns[place], values[..., place], own, pairs(), chance)
-    elif place and (cells.relation.loose or cells.relation.how == "completed"):
-        own, others = [*levels(j, LATE), *windows()], list(other_dates()) if cells.relation.how == "part" else []
-        value, able = with_other_parts(cells.columns[place], values[..., place], own, others)
+    if place and (cells.relation.loose or cells.relation.how == "completed"):
+        own, parted = [*levels(j, LATE), *windows()], cells.relation.how in ("part", "groups", "pairs")
+        value, able = values[..., place], np.ones(values.shape[:2], bool)
+        if own:
+            value, able = with_other_parts(cells.columns[place], value, own, list(other_dates()) if parted else [])
+        groups, both = levels(j, ("groups",)), pairs()
+        if groups or both:
+            value = np.where(able, value, values[..., place])
+            value, agrees = within_groups(cells.columns[place], value, groups, both, cells.chance(rows), own)
+            able = agrees & (able | (value != values[..., place]))
     else:
         chance = cells.chance(rows)
         value, able = solve(cells, place, values, guessed=guessed, chance=chance)
