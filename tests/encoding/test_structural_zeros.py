@@ -171,6 +171,18 @@ def test_the_end_of_a_rounded_law_may_be_a_part_of_a_digit() -> None:
     assert dict(limits(frame.assign(x=(10 * x).round())))["a"] == Part("above", 49.0)
 
 
+@pytest.mark.parametrize("end", [66.6, 8.2])
+def test_a_limit_is_a_number_that_the_column_can_write(end: float) -> None:
+    """66.6 + 0.1 is 66.69999999999999, and 8.2 + 0.1 is 8.299999999999999."""
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 2, 3000)
+    x = (end + np.where(level == 0, rng.uniform(-4.99, 0.04, 3000), rng.uniform(-2, 3, 3000))).round(1)
+    frame = pd.DataFrame({"level": np.array(["a", "b"])[level], "x": x})
+    assert dict(limits(frame))["a"] == Part("above", round(end + 0.1, 1))
+    (line,) = words(schema_of(frame))
+    assert f" a with 'x' > {end + 0.1:.1f} or" in line
+
+
 @pytest.mark.parametrize("law", ["uniform", "exponential", "ages"])
 def test_a_limit_lies_a_little_beyond_the_last_cell(law: str) -> None:
     """So that none of a hundred times as many rows of the same law breaks it, and not far."""

@@ -335,8 +335,8 @@ def _read(column: ModelledColumn, limit: _Limit, sign: int) -> float:
         return sign * limit.code
     end, unit = limit.code - margin, 10.0 ** math.floor(math.log10(margin))
     if number.lattice is not None and digit and (isinstance(column, Moment) or digit >= unit):
-        held = sign * float(number.lattice.snap(np.array([sign * end]))[0])
-        return sign * (held if held <= end else held - digit)
+        held = float(number.lattice.snap(np.array([sign * end]))[0])
+        return held if sign * held <= end else float(number.lattice.snap(np.array([held - sign * digit]))[0])
     decimals = 15 - math.ceil(math.log10(abs(limit.code) + margin))
     return sign * round(math.floor(end / unit) * unit, decimals)
 
