@@ -100,7 +100,7 @@ def test_rare_cells_are_no_rule() -> None:
 
 
 def houses(rng: np.random.Generator, rows: int) -> pd.DataFrame:
-    """From five floors on each has a lift. Large ones have many rooms, but for a few; that has nothing to do with it."""
+    """From five floors on each has a lift. Large ones have many rooms, but for a few; the lift is of no size."""
     floors, rooms = rng.integers(3, 9, rows).astype(float), (1 + rng.poisson(1.7, rows)).clip(max=7).astype(float)
     lift = np.where((floors >= 5) | (rng.random(rows) < 0.5), "y", "n")
     grade = rooms + rng.normal(0, 0.6, rows)
