@@ -12,7 +12,7 @@ import pytest
 
 from tests.table.helpers import from_text
 from vgi_cli.columns.wording import Alarm
-from vgi_cli.encoding.groups import Alike, Ranked, alike, analyses, repeated, von_neumann
+from vgi_cli.encoding.groups import Alike, Ranked, alike, analyses, isotonic, repeated, von_neumann
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.base import Table
 from vgi_cli.table.frames import from_frame
@@ -245,6 +245,38 @@ def test_what_a_parabola_leaves_is_the_test_of_lack_of_fit() -> None:
     between = np.square(ranks - ranks.mean()).sum()
     assert share == pytest.approx((less - full) / between) and off == pytest.approx((less - full) / (between - full))
     assert p == pytest.approx(fisher.sf((less - full) / 3 / (full / 194), 3, 194))
+
+
+def test_steps_are_no_codes() -> None:
+    """Means that only go up or only down, by a step; and whether both teams scored by the goals of one: never where it
+    has none, and the less often the more it has. Numbers from 0 that go up and down are codes."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        goals, grade = rng.poisson(1.2, 300).clip(max=6), rng.integers(1, 10, 300)
+        both = (goals > 0) & (rng.random(300) < 1 - 0.17 * goals)
+        passed = (grade == 9) & (rng.random(300) < 0.9)
+        for y in (both, ~both):
+            assert not said_of(table(goals=goals, y=y.astype(int), x=rng.normal(size=300))), seed
+        for y in (passed, ~passed):
+            assert not said_of(table(grade=grade, y=y.astype(int), x=rng.normal(size=300))), seed
+        region = rng.integers(0, 6, 300)
+        y = np.array([0.0, 1.5, -1.5, 0.0, 1.5, -1.5])[region] + rng.normal(size=300)
+        assert len(said_of(table(region=region, y=y))) == 1, seed
+
+
+def test_means_are_fitted_by_ones_that_do_not_go_down() -> None:
+    """By least squares, as scipy does; an F test of what they leave says so of means in both directions."""
+    from scipy.optimize import isotonic_regression
+
+    rng = np.random.default_rng(0)
+    for groups in (1, 2, 5, 9):
+        means, counts = rng.normal(size=groups), rng.integers(1, 30, groups)
+        assert isotonic(means, counts) == pytest.approx(isotonic_regression(means, weights=counts).x)
+    counts = np.array([20, 0, 10, 40])
+    for means in ([1.0, np.nan, 1.0, 4.0], [4.0, np.nan, 2.0, 2.0]):
+        assert Alike("y", np.array(means), counts, 3.0, 1.0).off_monotone() == (0.0, 0.0, 1.0)
+    off, share, p = Alike("y", np.array([0.0, np.nan, 3.0, 0.0]), counts, 77.1, 1.0).off_monotone()
+    assert off == pytest.approx(60 / 77.1) and share == pytest.approx(60 / (77.1 + 67)) and p < 1e-9
 
 
 def test_names_of_groups_are_said_without_evidence() -> None:

@@ -99,6 +99,33 @@ def test_rare_cells_are_no_rule() -> None:
     assert kept[0.01] <= 6 and kept[0.0] == 10 * 11, kept
 
 
+def houses(rng: np.random.Generator, rows: int) -> pd.DataFrame:
+    """From five floors on each has a lift. Large ones have many rooms, but for a few; the lift is of no size."""
+    floors, rooms = rng.integers(3, 9, rows).astype(float), (1 + rng.poisson(1.7, rows)).clip(max=7).astype(float)
+    lift = np.where((floors >= 5) | (rng.random(rows) < 0.5), "y", "n")
+    grade = rooms + rng.normal(0, 0.6, rows)
+    size = np.select([grade < 1.8, grade < 3.4], ["small", "medium"], "large")
+    frame = pd.DataFrame({"floors": floors, "lift": lift, "rooms": rooms, "size": size})
+    return frame.mask(rng.random(frame.shape) < 0.1)
+
+
+def test_rare_cells_of_other_columns_do_not_hide_a_rule() -> None:
+    """Of four cells of the two columns that no row has, some would be in few rows were they rare."""
+    for seed in range(6):
+        frame = houses(np.random.default_rng(seed), 700)
+        assert len(schema_of(frame[["floors", "lift"]]).structural_zeros[0].pairs) == 4, seed
+        (rule,) = [one for one in schema_of(frame).structural_zeros if one.names == ("floors", "lift")]
+        assert len(rule.pairs) == 4, seed
+
+
+def test_columns_that_are_shuffled_have_no_rule() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        frame = houses(rng, 700)
+        shuffled = frame.assign(**{name: rng.permutation(frame[name]) for name in ("floors", "lift")})
+        assert {one.names for one in schema_of(shuffled).structural_zeros} <= {("rooms", "size")}, seed
+
+
 def test_a_pair_without_others_to_compare_it_with_needs_more_rows() -> None:
     """By chance 25 rows would have both, or 100: in the first case another table of as many rows may well have one."""
     rng = np.random.default_rng(0)
@@ -169,6 +196,18 @@ def test_the_end_of_a_rounded_law_may_be_a_part_of_a_digit() -> None:
     frame = pd.DataFrame({"level": np.array(["a", "b"])[level], "x": x})
     assert dict(limits(frame))["a"] == Part("above", 5.0)
     assert dict(limits(frame.assign(x=(10 * x).round())))["a"] == Part("above", 49.0)
+
+
+@pytest.mark.parametrize("end", [66.6, 8.2])
+def test_a_limit_is_a_number_that_the_column_can_write(end: float) -> None:
+    """66.6 + 0.1 is 66.69999999999999, and 8.2 + 0.1 is 8.299999999999999."""
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 2, 3000)
+    x = (end + np.where(level == 0, rng.uniform(-4.99, 0.04, 3000), rng.uniform(-2, 3, 3000))).round(1)
+    frame = pd.DataFrame({"level": np.array(["a", "b"])[level], "x": x})
+    assert dict(limits(frame))["a"] == Part("above", round(end + 0.1, 1))
+    (line,) = words(schema_of(frame))
+    assert f" a with 'x' > {end + 0.1:.1f} or" in line
 
 
 @pytest.mark.parametrize("law", ["uniform", "exponential", "ages"])

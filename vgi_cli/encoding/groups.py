@@ -41,6 +41,9 @@ FEWEST_GROUPS = 10
 FEWEST_CODES, OFF_CURVE, OF_ALL, CHANCE_CODES = 4, 0.3, 0.05, 1e-5
 """Least number of values that may be codes; what a parabola leaves of the variance between their means, at least, as a
 share of it and of the whole variance; and the probability of that where there is such a curve, in some column."""
+CHANCE_STEPS = 1e-3
+"""The probability that means which only go up, or only down, leave so much, in some column; so with means of counts
+that follow a parabola but for that of none."""
 CHANCE, CHANCE_EVEN, CHANCE_BLOCKS = 1e-7, 1e-3, 0.05
 """Probability that some column shows groups that are alike where none are; of groups of nearly one size; of groups of
 one size whose rows follow each other, as hardly a quantity has them."""
@@ -119,19 +122,43 @@ class Alike(NamedTuple):
         size = (n - np.square(self.counts).sum() / n) / self.free[0]
         return float((self.ratio - 1) / (self.ratio - 1 + size))
 
-    def off_curve(self) -> tuple[float, float, float]:
+    def off_curve(self, *, first_apart: bool = False) -> tuple[float, float, float]:
         """What a parabola along the numbers of groups leaves of the variance between them: as a share of it, and of the
-        whole variance; and the probability of that, or more, where their means follow one."""
+        whole variance; and the probability of that, or more, where their means follow one. `first_apart`: but for the
+        first mean, which may lie anywhere."""
         used = self.counts > 0
-        between, within = self.free
-        if between <= 2 or not self.between > 0:
-            return 0.0, 0.0, 1.0
         weight = np.sqrt(self.counts[used])
-        curve = np.vander(np.linspace(-1.0, 1.0, len(used))[used], 3) * weight[:, None]
-        y = self.means[used] * weight
-        left = float(np.square(y - curve @ np.linalg.lstsq(curve, y, rcond=None)[0]).sum())
+        curve = np.vander(np.linspace(-1.0, 1.0, len(used))[used], 3)
+        if first_apart:
+            curve = np.column_stack([curve, np.arange(len(curve)) == 0])
+        curve, y = curve * weight[:, None], self.means[used] * weight
+        return self._off(curve @ np.linalg.lstsq(curve, y, rcond=None)[0] / weight, curve.shape[1])
+
+    def off_monotone(self) -> tuple[float, float, float]:
+        """The same of means that only go up with the numbers of groups, or only down, by any steps; the probability is
+        at most that."""
+        used = self.counts > 0
+        means, counts = self.means[used], self.counts[used]
+        return min(self._off(sign * isotonic(sign * means, counts), 1) for sign in (1, -1))
+
+    def _off(self, fitted: Floats, terms: int) -> tuple[float, float, float]:
+        """The same of the means [groups with rows] of a curve with so many terms."""
+        between, within = self.free
+        free, used = between + 1 - terms, self.counts > 0
+        if free < 1 or not self.between > 0:
+            return 0.0, 0.0, 1.0
+        left = float((self.counts[used] * np.square(self.means[used] - fitted)).sum())
         whole = self.between + within * self.error
-        return left / self.between, left / whole, _tail(between - 2, within, left / (between - 2) / self.error)
+        return left / self.between, left / whole, _tail(free, within, left / free / self.error)
+
+
+def isotonic(means: Floats, counts: Places) -> Floats:
+    """The means [G] nearest to these, by least squares with so many rows each [G], that do not go down."""
+    totals, rows = np.append(0.0, np.cumsum(counts * means)), np.append(0, np.cumsum(counts))
+    start, end = np.arange(len(means))[:, None], np.arange(len(means))
+    runs = (totals[1:] - totals[start]) / np.maximum(rows[1:] - rows[start], 1)
+    least = np.minimum.accumulate(np.where(start <= end, runs, np.inf)[:, ::-1], 1)[:, ::-1]  # from one group on
+    return np.asarray(np.maximum.accumulate(least, 0)[end, end])
 
 
 def _tail(between: int, within: int, ratio: float) -> float:
@@ -208,8 +235,8 @@ class Ranked:
         if not FEWEST_ROWS <= self.table.N <= MOST_ROWS:
             return lines
         for column, places, distinct in self.whole_numbers():
-            found = like_codes(self, column.name, places) if len(distinct) < FEWEST_GROUPS else None
-            if found is not None:
+            few, counts = len(distinct) < FEWEST_GROUPS, bool(distinct[0] == 0)
+            if few and (found := like_codes(self, column.name, places, counts=counts)) is not None:
                 line = f"the means of '{found.name}' by them follow no curve"
                 flag = f"`{kind_flag(column.name, 'categorical')}` models levels without an order"
                 what = f"column '{column.name}' is modelled as a quantity, but its numbers work like codes"
@@ -478,12 +505,18 @@ def _terms(ranks: npt.NDArray[np.float32]) -> Floats:
     return np.stack([x, x**2, missing.astype(np.float64)], 1)
 
 
-def like_codes(ranked: Ranked, by: str, places: Places) -> Alike | None:
-    """The column whose means by the values of another one are farthest from a curve; None where none are far."""
-    found = [(one, *one.off_curve()) for one in analyses(ranked, by, places)]
-    able = [(share, one) for one, off, share, p in found if p * len(found) <= CHANCE_CODES and off > OFF_CURVE]
-    share, one = max(able, key=lambda pair: pair[0], default=(0.0, None))
-    return one if share > OF_ALL else None
+def like_codes(ranked: Ranked, by: str, places: Places, *, counts: bool) -> Alike | None:
+    """The column whose means by the values of another one are farthest from a curve, and do not just go up or down by
+    steps; None where none are far. `counts`: the values begin with 0, as counts do, and what holds of none may differ
+    from what holds of some."""
+    analysed, able = analyses(ranked, by, places), []
+    for one in analysed:
+        off, share, p = one.off_curve()
+        steps = [one.off_monotone(), *([one.off_curve(first_apart=True)] if counts else [])]
+        sure = p * len(analysed) <= CHANCE_CODES and off > OFF_CURVE and share > OF_ALL
+        if sure and all(rest > OF_ALL and q * len(analysed) <= CHANCE_STEPS for _, rest, q in steps):
+            able.append((share, one))
+    return max(able, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
 def analyses(ranked: Ranked, by: str, places: Places) -> list[Alike]:

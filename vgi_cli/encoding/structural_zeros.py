@@ -41,9 +41,10 @@ FEW = 3.0
 """Cells of two columns that would be in so many rows at most, were they expected in as many as one that is in none, are
 rare, and speak for it that this one is rare too, ..."""
 ALIKE, LONE, MOST_RARE = 2.0, 6.0, 0.1
-"""... those of all columns as much as so many cells of the two columns themselves; one without others to compare it
-with is taken for rare by as much as the second number, divided by how many rows would have it by chance (40 of these at
-least speak for a pair that stands alone). No more than the third one, as a share of those in no row, may be rare."""
+"""... those of all columns as much as so many cells of the two columns themselves, divided by how many more of these no
+row has than few rows have: of several rare cells some would be in few rows. One without others to compare it with is
+taken for rare by as much as the second number, divided by how many rows would have it by chance (40 of these at least
+speak for a pair that stands alone). No more than the third one, as a share of those in no row, may be rare."""
 SURELY = 20.0
 """Nats by which rows must speak for a limit of a level's numbers, beyond what the choice of level and column
 explains."""
@@ -215,7 +216,9 @@ def _rare(none: tuple[Ints, Floats], few: tuple[Ints, Floats]) -> Floats:
     for pair in np.unique(pairs).tolist():
         own = pairs == pair
         least = expected[own]
-        share = (count(few, pair, least) + ALIKE * everywhere[own]) / (count(none, pair, least) + ALIKE)
+        absent, seen = count(none, pair, least), count(few, pair, least)
+        others = ALIKE * everywhere[own] / np.maximum(absent - seen, 1)
+        share = (seen + others) / (absent + ALIKE)
         # A cell that more rows would have by chance is no likelier to be rare than one that fewer would.
         order = least.argsort(kind="stable")
         out[np.flatnonzero(own)[order]] = np.minimum.accumulate(share[order])
@@ -335,8 +338,8 @@ def _read(column: ModelledColumn, limit: _Limit, sign: int) -> float:
         return sign * limit.code
     end, unit = limit.code - margin, 10.0 ** math.floor(math.log10(margin))
     if number.lattice is not None and digit and (isinstance(column, Moment) or digit >= unit):
-        held = sign * float(number.lattice.snap(np.array([sign * end]))[0])
-        return sign * (held if held <= end else held - digit)
+        held = float(number.lattice.snap(np.array([sign * end]))[0])
+        return held if sign * held <= end else float(number.lattice.snap(np.array([held - sign * digit]))[0])
     decimals = 15 - math.ceil(math.log10(abs(limit.code) + margin))
     return sign * round(math.floor(end / unit) * unit, decimals)
 
