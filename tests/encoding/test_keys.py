@@ -48,6 +48,13 @@ def coded(n: int = 400, seed: int = 0) -> pd.DataFrame:
     )
 
 
+def measured(n: int = 800, seed: int = 0) -> pd.DataFrame:
+    """A measurement, the same in another unit with fewer digits, and whether it is low, normal or high."""
+    glucose = np.random.default_rng(seed).normal(98, 20, n).round().clip(60, 140)
+    flag = np.select([glucose < 70, glucose < 100], ["L", "N"], "H")
+    return pd.DataFrame({"glucose": glucose, "mmol": (glucose / 18.016).round(1), "flag": flag})
+
+
 def named(frame: pd.DataFrame) -> pd.DataFrame:
     """With the persons by names, which are carried."""
     return frame.assign(person=[f"who {i}" for i in frame.person])
@@ -91,6 +98,24 @@ class TestNumbers:
         draws = kept(schema, frame, missing)
         if hidden in ("index", "year", "sex", "sex born"):  # the others determine it
             assert (draws == true).all()
+
+    @pytest.mark.parametrize("hidden", ["glucose", "glucose flag", "glucose mmol", "glucose mmol flag"])
+    def test_a_key_lies_in_a_band_too(self, hidden: str) -> None:
+        frame = measured()
+        schema = schema_of(frame)
+        assert every_kept(schema) == ["'flag' follows from 'glucose'", "'mmol' follows from 'glucose'"]
+        missing = np.zeros(frame.shape, bool)
+        missing[::2, [schema.modelled.index(name) for name in hidden.split()]] = True
+        kept(schema, frame, missing)
+
+    def test_a_key_is_one_that_the_other_column_has_where_none_lies_in_the_band(self) -> None:
+        """Low, beside 7.1: a row of another table."""
+        frame = measured()
+        schema = schema_of(frame)
+        true = codes_in(pd.DataFrame({"glucose": [np.nan], "mmol": [7.1], "flag": ["L"]}), schema)
+        draws = np.where(np.isnan(true), 100.0, true)[None]
+        apart = keep_relations(draws, true, np.isnan(true), schema)
+        assert draws[0, 0, 0] == 128 and [one.names for one in apart.counts()] == [("flag", "glucose")]
 
     def test_what_a_key_is_that_was_not_seen_is_drawn(self) -> None:
         frame = panel()

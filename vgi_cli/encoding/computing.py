@@ -275,16 +275,17 @@ def within_groups(
     values: Floats,
     groups: Sequence[Levels],
     pairs: Sequence[PairLevels] = (),
+    bands: Sequence[Levels] = (),
     chance: Floats | None = None,
 ) -> tuple[Floats, Bools]:
     """Cells [m, n] of a column from which others follow, by itself (`groups`) or with another one (`pairs`), as these
-    leave them, and where they do; as the groups leave them where not all do. `chance`: random numbers from 0 to 1
-    [m, n] by which levels are drawn."""
+    leave them, and `bands` of numbers, and where they do; as the groups leave them where not all do. `chance`: random
+    numbers from 0 to 1 [m, n] by which levels are drawn."""
     if isinstance(column, Levelled):
         found, able = _in_groups(values, column.level_counts[0], groups, pairs, chance)
     else:
-        found, able = _at_keys(values, groups, pairs)
-    if groups and pairs and not able.all():
+        found, able = _at_keys(values, groups, pairs, bands)
+    if groups and (pairs or bands) and not able.all():
         others, as_well = within_groups(column, values, groups, chance=chance)
         found, able = np.where(able, found, others), able | as_well
     return found, able
@@ -321,9 +322,11 @@ def _in_groups(
     return np.where(stays, drawn, other).astype(np.float64), np.asarray(may.any(-1))
 
 
-def _at_keys(values: Floats, groups: Sequence[Levels], pairs: Sequence[PairLevels]) -> tuple[Floats, Bools]:
-    """Numbers [m, n] moved to the nearest keys, or numbers of pairs, that have what is known of other columns, and
-    where there are such, or it is not known of the number itself what it has."""
+def _at_keys(
+    values: Floats, groups: Sequence[Levels], pairs: Sequence[PairLevels], bands: Sequence[Levels]
+) -> tuple[Floats, Bools]:
+    """Numbers [m, n] moved to the nearest keys, or numbers of pairs, that have what is known of other columns and lie
+    in some bands, and where there are such, or it is not known of the number itself what it has."""
     numbers = [np.array(group.cells.relation.keys) for group in groups]
     keys = np.unique(np.concatenate([*numbers, *(pair.relation.seen(pair.place) for pair in pairs)]))
     said = [group.cells.relation.said(keys) for group in groups]
@@ -346,6 +349,11 @@ def _at_keys(values: Floats, groups: Sequence[Levels], pairs: Sequence[PairLevel
                 may &= holds
                 might &= holds | open_
                 stays &= pair.unsaid(values[draw, some])
+            for band in (one.each(draw, some) for one in bands):
+                holds = band.holds(keys)
+                may &= holds
+                might &= holds
+                stays &= band.holds(values[draw, some][:, None])[:, 0]
             may = np.where(may.any(1, keepdims=True), may, might)
             away = np.where(may, np.abs(keys - values[draw, some][:, None]), np.inf)
             there = np.isfinite(away.min(1))
@@ -376,6 +384,11 @@ class Levels(NamedTuple):
         """The same of some rows."""
         window = None if self.window is None else (self.window[0][:, rows], self.window[1][:, rows])
         return Levels(self.cells, self.level[:, rows], self.rows[rows], window)
+
+    def each(self, draw: int, rows: Ints) -> Levels:
+        """The same of some rows of one draw, [n, 1]: several numbers may lie in the bands of each."""
+        window = None if self.window is None else (self.window[0][draw, rows, None], self.window[1][draw, rows, None])
+        return Levels(self.cells, self.level[draw, rows, None], self.rows[rows, None], window)
 
     def later(self, shift: float, rows: Ints) -> Levels:
         """What parts say, in some rows, of a date that is so much earlier than the one of which they are."""

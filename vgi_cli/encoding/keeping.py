@@ -388,7 +388,7 @@ def _kept(filled: DrawnRows, schema: Schema, *, guessed: bool = True) -> Apart:
 
     told = cells(own)
     every = [*told, *cells(_following(tuple(one for one in own if one.how == "sum" and not one.rounded)))]
-    every_cell = sorted(((one, place) for one in every for place in range(len(one.places))), key=width_of)
+    every_cell = sorted(((one, place) for one in every for place in range(len(one.places))), key=_tightness)
     computed = {name for one in own if not one.coded for name in one.names}
     late = [one for one in told if one.relation.how in LATE and one.relation.names[1] in computed]
     banded = [one for one in late if one.relation.how == "bands"]
@@ -443,6 +443,11 @@ def _kept(filled: DrawnRows, schema: Schema, *, guessed: bool = True) -> Apart:
         for one in every:
             if changed & set(one.places.tolist()):
                 one.single = None
+
+
+def _tightness(cell: tuple[RelationCells, int]) -> tuple[float, bool]:
+    """By which the cells of relations are sorted: by the room that others leave them, and groups come before bands."""
+    return width_of(cell), cell[0].relation.how in LATE
 
 
 def _fineness(cells: RelationCells) -> tuple[bool, float, float]:
@@ -539,10 +544,10 @@ def _determine(
     said: _Cells, rows: Ints, cells: RelationCells, place: int, told: Sequence[RelationCells], *, guessed: bool
 ) -> Bools:
     """Compute the cells at a place of a relation in `rows` in which they are its only unknown ones; which [m, rows]
-    could be. A number lies in all the bands, and a date has all the parts, of which levels
-    are known, and a level lies in all the groups; a date that is a few days from another one is so far from it that it
-    has these parts. `guessed`: whether limits count that are guesses from the values which were observed, as they do
-    where some other cell was drawn, and could be drawn otherwise."""
+    could be. A number lies in all the bands, and a date has all the parts, of which levels are known, and a level lies
+    in all the groups, as does a key, which lies in the bands too; a date that is a few days from another one is so far
+    from it that it has these parts. `guessed`: whether limits count that are guesses from the values which were
+    observed, as they do where some other cell was drawn, and could be drawn otherwise."""
     j, known = cells.places[place], said.known
     values = said.values(rows, cells.places)
     apart = [one for one in told if one.relation.apart]
@@ -588,8 +593,8 @@ def _determine(
         return made
 
     if place and cells.relation.how in ("groups", "pairs"):
-        own, chance = levels(j, ("groups",)), cells.chance(rows)
-        value, able = within_groups(cells.columns[place], values[..., place], own, pairs(), chance)
+        own, bands, chance = levels(j, ("groups",)), [*levels(j, LATE), *windows()], cells.chance(rows)
+        value, able = within_groups(cells.columns[place], values[..., place], own, pairs(), bands, chance)
     elif place and (cells.relation.loose or cells.relation.how == "completed"):
         own, others = [*levels(j, LATE), *windows()], list(other_dates()) if cells.relation.how == "part" else []
         value, able = with_other_parts(cells.columns[place], values[..., place], own, others)
