@@ -91,6 +91,13 @@ def firsts(frame: pd.DataFrame) -> list[str]:
     return [one.words() for one in schema_of(frame).lookups if one.first is not None]
 
 
+def measured(n: int = 800, seed: int = 0) -> pd.DataFrame:
+    """A measurement, the same in another unit with fewer digits, and whether it is low, normal or high."""
+    glucose = np.random.default_rng(seed).normal(98, 20, n).round().clip(60, 140)
+    flag = np.select([glucose < 70, glucose < 100], ["L", "N"], "H")
+    return pd.DataFrame({"glucose": glucose, "mmol": (glucose / 18.016).round(1), "flag": flag})
+
+
 def named(frame: pd.DataFrame) -> pd.DataFrame:
     """With the persons by names, which are carried."""
     return frame.assign(person=[f"who {i}" for i in frame.person])
@@ -134,6 +141,15 @@ class TestNumbers:
         draws = kept(schema, frame, missing)
         if hidden in ("index", "year", "sex", "sex born"):  # the others determine it
             assert (draws == true).all()
+
+    @pytest.mark.parametrize("hidden", ["glucose", "glucose flag", "glucose mmol", "glucose mmol flag"])
+    def test_a_key_lies_in_a_band_too(self, hidden: str) -> None:
+        frame = measured()
+        schema = schema_of(frame)
+        assert every_kept(schema) == ["'flag' follows from 'glucose'", "'mmol' follows from 'glucose'"]
+        missing = np.zeros(frame.shape, bool)
+        missing[::2, [schema.modelled.index(name) for name in hidden.split()]] = True
+        kept(schema, frame, missing)
 
     def test_what_a_key_is_that_was_not_seen_is_drawn(self) -> None:
         frame = panel()
