@@ -30,9 +30,6 @@ RARELY = 1e-6
 MOST_AT_ONCE = 1_000_000
 """Keys that are compared with cells at once, of one draw."""
 
-MOST_OTHERS = 4_000
-"""Numbers that are no keys which are tried, from the least to the greatest one that was seen: days of eleven years."""
-
 
 @dataclass(eq=False)
 class RelationCells:
@@ -287,7 +284,7 @@ def within_groups(
     if isinstance(column, Levelled):
         found, able = _in_groups(values, column.level_counts[0], groups, pairs, chance)
     else:
-        found, able = _at_keys(column, values, groups, pairs, late)
+        found, able = _at_keys(values, groups, pairs, late)
     if groups and pairs and not able.all():
         others, as_well = within_groups(column, values, groups, chance=chance, late=late)
         found, able = np.where(able, found, others), able | as_well
@@ -326,41 +323,17 @@ def _in_groups(
 
 
 def _at_keys(
-    column: ModelledColumn,
-    values: Floats,
-    groups: Sequence[Levels],
-    pairs: Sequence[PairLevels],
-    late: Sequence[Levels],
+    values: Floats, groups: Sequence[Levels], pairs: Sequence[PairLevels], late: Sequence[Levels]
 ) -> tuple[Floats, Bools]:
     """Numbers [m, n] moved to the nearest keys, or numbers of pairs, that have what is known of other columns (`late`:
-    that they keep to as well), and where there are such, or it is not known of the number itself what it has. Where
-    there is none, to the nearest number from the least to the greatest one that was seen of which that is not known."""
+    that they keep to as well), and where there are such, or it is not known of the number itself what it has."""
     numbers = [np.array(group.cells.relation.keys) for group in groups]
     keys = np.unique(np.concatenate([*numbers, *(pair.relation.seen(pair.place) for pair in pairs)]))
-    known = np.logical_or.reduce([*(group.rows for group in groups), *(pair.rows for pair in pairs)])
-    found, able = _at_nearest(keys, values, np.broadcast_to(known, values.shape), groups, pairs, late)
-    number = as_number(column)
-    if not able.all() and number is not None:
-        others = np.setdiff1d(values_between(column, number.low, number.high, MOST_OTHERS), keys)
-        if len(others):
-            moved, as_well = _at_nearest(others, values, ~able, groups, pairs, late)
-            found, able = np.where(able, found, moved), able | as_well
-    return found, able
-
-
-def _at_nearest(
-    keys: Floats,
-    values: Floats,
-    asked: Bools,
-    groups: Sequence[Levels],
-    pairs: Sequence[PairLevels],
-    late: Sequence[Levels],
-) -> tuple[Floats, Bools]:
-    """As `_at_keys`, of some keys, in cells that are `asked` [m, n]; the others stay."""
     said = [group.cells.relation.said(keys) for group in groups]
+    known = np.logical_or.reduce([*(group.rows for group in groups), *(pair.rows for pair in pairs)])
+    rows = np.flatnonzero(np.broadcast_to(known, values.shape[1:]))
     found, able = values.copy(), np.ones(values.shape, bool)
     for draw in range(len(values)):
-        rows = np.flatnonzero(asked[draw])
         for some in np.array_split(rows, len(rows) * len(keys) // MOST_AT_ONCE + 1):
             may = np.ones((len(some), len(keys)), bool)
             might, stays = may.copy(), np.ones(len(some), bool)
@@ -386,14 +359,6 @@ def _at_nearest(
             found[draw, some] = np.where(there, keys[away.argmin(1)], values[draw, some])
             able[draw, some] = there | stays
     return found, able
-
-
-def values_between(column: ModelledColumn, low: float, high: float, most: int) -> Floats:
-    """The values [n] of a rounded column from low to high where these are fewer than `most`; else none."""
-    digit = 2 * half_digit(column)
-    if not digit or not (high - low) / digit < most:
-        return np.empty(0)
-    return np.unique(column.held(np.arange(low, high + digit / 2, digit)))
 
 
 class Levels(NamedTuple):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.lattice import off_gaps
 from vgi_cli.columns.numerals import Bools, Floats, Ints
-from vgi_cli.encoding.computing import RelationCells, solve, values_between, width_of
+from vgi_cli.encoding.computing import RelationCells, solve, width_of
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.unpaired import departing_fills
 
@@ -332,7 +332,7 @@ def _levels(plan: _Plan, group: _Group, values: Floats) -> Floats:
 def _few(column: ModelledColumn) -> Floats:
     """The values [n] of a column that has few within its limits; else none."""
     number = as_number(column)
-    return np.empty(0) if number is None else values_between(column, *number.ends, MOST_LEVELS)
+    return np.empty(0) if number is None else _between(column, *number.ends, MOST_LEVELS)
 
 
 def _seen(column: ModelledColumn) -> Floats:
@@ -341,7 +341,15 @@ def _seen(column: ModelledColumn) -> Floats:
     number = as_number(column)
     if number is None:
         return np.empty(0)
-    return values_between(column, max(number.low, number.ends[0]), min(number.high, number.ends[1]), MOST_VALUES)
+    return _between(column, max(number.low, number.ends[0]), min(number.high, number.ends[1]), MOST_VALUES)
+
+
+def _between(column: ModelledColumn, low: float, high: float, most: int) -> Floats:
+    """The values [n] of a rounded column from low to high where these are fewer than `most`; else none."""
+    digit = 2 * half_digit(column)
+    if not digit or not (high - low) / digit < most:
+        return np.empty(0)
+    return np.unique(column.held(np.arange(low, high + digit / 2, digit)))
 
 
 def _digits(plan: _Plan, group: _Group, *, met: bool) -> Sequence[int]:
