@@ -148,9 +148,7 @@ def bounds_of(
     """
     piles: tuple[Spike, ...] = ()
     if lattice is not None and (asked is None or asked.rule == "range"):
-        outermost, step = np.array([values.min(), values.max()]), lattice.resolution
-        lower = (pile for pile in find_spikes(values, step, height=LOWER) if pile.holds(outermost, step).any())
-        piles = (*find_spikes(values, step, PILED), *lower)
+        piles = find_spikes(values, lattice.resolution, PILED, at_end=LOWER)
     low, high = (_bound(values, whole, lattice, asked, limits, piles, side, zero) for side in (-1, 1))
     if calendar is not None and (asked is None or asked.rule == "range"):
         ends = (float(values.min()), calendar[0], -1), (float(values.max()), calendar[1], 1)

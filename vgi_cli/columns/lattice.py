@@ -162,11 +162,13 @@ def stand_in(sd: float) -> Lattice:
 
 
 def find_spikes(
-    values: Floats, resolution: float, share: float = SHARE, *, height: float = HEIGHT, heaps: Heaps | None = None
+    values: Floats, resolution: float, share: float = SHARE, *, at_end: float = HEIGHT, heaps: Heaps | None = None
 ) -> tuple[Spike, ...]:
     """The spikes among observed values [n] of a column of that resolution, smallest value first; each holds at least
-    that share of them, at an end fewer (AT_END), and has so many times (`height`) the density of its neighbours.
-    `heaps`: what gives its values room already.
+    that share of them, at an end fewer (AT_END).
+
+    at_end  how many times the density of its neighbours an end has that holds SHARE, or is one by AT_END
+    heaps   what gives its values room already
 
     The neighbours of a value are the cells next to it: as many as it holds, or half of all others. What differs by less
     than the resolution (8.46 and 8.459999999999999) is one value.
@@ -177,16 +179,19 @@ def find_spikes(
         return ()
     spikes = []
     places = _placed(values, heaps)
-    enough = counts >= max(share * len(values), CELLS)
+    enough, heights = counts >= max(share * len(values), CELLS), np.full(len(cells), HEIGHT)
     for end, beside in ((0, 1), (-1, -2)):
-        enough[end] |= counts[end] >= max(fewest_at_end(len(values)), HEIGHT * counts[beside])
+        steep = counts[end] >= max(fewest_at_end(len(values)), HEIGHT * counts[beside])
+        enough[end] |= steep
+        if steep or counts[end] >= max(SHARE * len(values), CELLS):
+            heights[end] = at_end
     for i in np.flatnonzero(enough):
         own = cell == cells[i]
         spellings, often = np.unique(values[own], return_counts=True)
         value = float(spellings[often.argmax()]) + 0.0  # no -0
         has = float(cell_widths(np.array([value]), (), resolution, heaps)[0])
         width = _room(places, own, float(_placed(np.array(value), heaps)), 1 if i in (0, len(cells) - 1) else 2)
-        if width > height * has:
+        if width > heights[i] * has:
             spikes.append(Spike(value, width - has))
     return tuple(spikes)
 

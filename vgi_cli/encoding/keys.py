@@ -191,17 +191,18 @@ class _Digests:
         self._table, self._rows = table, rows
         self._columns = {column.name: column for column in schema.encoded}
         self._known: dict[str, tuple[list[str], Ints]] = {}
-        self._digests: dict[tuple[str, First | None], list[str]] = {}
+        self._begun: dict[tuple[str, First | None], tuple[list[str], list[str]]] = {}
 
     def said(self, one: Lookup) -> Floats:
         """[n] the codes by a lookup; NaN: nothing is said."""
         if one.by not in self._known:
             self._known[one.by] = self._of(one.by)
         texts, places = self._known[one.by]
-        begun = texts if one.first is None else [first_of(text, one.first) or "" for text in texts]
-        if (one.by, one.first) not in self._digests:
-            self._digests[one.by, one.first] = [digest(text) for text in begun]
-        codes = one.said(self._digests[one.by, one.first])
+        if (one.by, one.first) not in self._begun:
+            begun = texts if one.first is None else [first_of(text, one.first) or "" for text in texts]
+            self._begun[one.by, one.first] = begun, [digest(text) for text in begun]
+        begun, digests = self._begun[one.by, one.first]
+        codes = one.said(digests)
         if one.same:
             written = [code_of(self._columns[one.name], text) for text in begun]
             codes = np.where(np.isnan(codes), written, codes)

@@ -71,25 +71,14 @@ def missingness(missing: Bools, names: Sequence[str]) -> Missingness:
         Pattern(tuple(names[i] for i in np.flatnonzero(missing[first[at]]).tolist()), int(counts[at]))
         for at in order.tolist()
     )
-    return Missingness(N, tuple(names), missing.sum(0), by_row, patterns, never_together(missing, names))
-
-
-def never_together(missing: Bools, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Pairs of columns of a mask [N, columns] of which each is observed somewhere, and both in no row."""
-    some = ~missing.all(0)
-    apart = np.equal(_together(missing), 0) & np.outer(some, some)
-    return tuple((names[i], names[j]) for i, j in np.argwhere(np.triu(apart, 1)).tolist())
+    apart = tuple(pair for pair, together in seldom_together(missing, names).items() if together == 0)
+    return Missingness(N, tuple(names), missing.sum(0), by_row, patterns, apart)
 
 
 def seldom_together(missing: Bools, names: Sequence[str]) -> dict[tuple[str, str], int]:
-    """Pairs of columns of a mask [N, columns] that fewer than SELDOM rows have both of, but some, and how many these
-    are."""
-    rows = _together(missing)
-    few = (rows > 0) & (rows < SELDOM)
-    return {(names[i], names[j]): int(rows[i, j]) for i, j in np.argwhere(np.triu(few, 1)).tolist()}
-
-
-def _together(missing: Bools) -> Ints:
-    """[columns, columns] how many rows of a mask have both columns."""
+    """Pairs of columns of a mask [N, columns] of which each is observed somewhere, and fewer than SELDOM rows have
+    both: how many these are."""
     observed = (~missing).astype(np.float32)  # counts of rows are exact up to 2^24, and only small ones matter
-    return np.asarray(observed.T @ observed, np.int64)
+    rows, some = observed.T @ observed, ~missing.all(0)
+    few = (rows < SELDOM) & np.outer(some, some)
+    return {(names[i], names[j]): int(rows[i, j]) for i, j in np.argwhere(np.triu(few, 1)).tolist()}

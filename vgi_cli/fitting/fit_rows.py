@@ -13,7 +13,7 @@ import torch
 
 from vgi_cli.columns.number import THREE, Number
 from vgi_cli.data import TensorTable
-from vgi_cli.encoding.missingness import SELDOM, never_together, seldom_together
+from vgi_cli.encoding.missingness import SELDOM, seldom_together
 from vgi_cli.errors import InputError
 from vgi_cli.fitting import averaged, averaging, pace, plateau, trees
 from vgi_cli.fitting.carry_out import carry_out
@@ -225,15 +225,15 @@ def warn_of_pairs(table: TensorTable, reporter: Reporter) -> None:
     at."""
     if table.scratch is not None or not bool(table.missing.any()):
         return
-    missing, names = table.layout.of_columns(table.missing).cpu().numpy(), table.layout.columns
-    if pairs := never_together(missing, names):
+    few = seldom_together(table.layout.of_columns(table.missing).cpu().numpy(), table.layout.columns)
+    if pairs := [pair for pair, rows in few.items() if rows == 0]:
         more = len(pairs) - 1
         others = f", nor are the columns of {_other_pairs(more)} (`vgi check` lists them)" if more else ""
         reporter.warn(
             f"columns {_both(pairs[0])} are observed together in no row{others}: how they go together given the others "
             "rests on the model alone, so report no correlation of such a pair, nor a regression of one on the other"
         )
-    if few := seldom_together(missing, names):
+    if few := {pair: rows for pair, rows in few.items() if rows}:
         pair, rows = min(few.items(), key=lambda one: one[1])
         more = len(few) - 1
         others = f", those of {_other_pairs(more)} in fewer than {SELDOM} rows" if more else ""
