@@ -33,9 +33,7 @@ SHAPES = [  # of x, of what follows the parameters
     ((200,), (1,)),
 ]
 
-pytestmark = pytest.mark.skipif(
-    compiled.kernel("splines") is None, reason="compiled loops are turned off, or not installed"
-)
+pytestmark = pytest.mark.skipif(fast.numba_version() is None, reason="compiled loops are turned off, or not installed")
 
 
 def draws(*shape: int, seed: int, scale: float = 1.0) -> Tensor:

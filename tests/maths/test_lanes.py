@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from vgi_cli import fast
 from vgi_cli.maths import compiled, lanes
 from vgi_cli.maths.forests import Forest, evidence, expected_counts, see
 from vgi_cli.maths.gaussian import patterns_of
@@ -22,7 +23,7 @@ from vgi_cli.models.gaussian.full import FullGaussians, FullObserved, SummedObse
 from vgi_cli.models.gaussian.gaussians import Penalty, Scale
 from vgi_cli.models.gaussian.incomplete import Incomplete
 
-pytestmark = pytest.mark.skipif(compiled.kernel("rows") is None, reason="compiled loops are turned off, or missing")
+pytestmark = pytest.mark.skipif(fast.numba_version() is None, reason="compiled loops are turned off, or missing")
 
 SHAPES = [  # rows, columns, components, share of holes
     (400, 1, 1, 0.5),

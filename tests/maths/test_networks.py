@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tests.maths.test_compiled import assert_loaded_as_compiled, draws
+from vgi_cli import fast
 from vgi_cli.conditionals.networks.heads import HeadNetwork
 from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
 from vgi_cli.maths import compiled, networks
@@ -20,9 +21,7 @@ from vgi_cli.maths.products import rounded
 
 SLOPE = 0.01
 
-pytestmark = pytest.mark.skipif(
-    compiled.kernel("networks") is None, reason="compiled loops are turned off, or not installed"
-)
+pytestmark = pytest.mark.skipif(fast.numba_version() is None, reason="compiled loops are turned off, or not installed")
 
 
 class Case(NamedTuple):

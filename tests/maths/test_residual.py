@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tests.maths.test_compiled import assert_loaded_as_compiled, draws
+from vgi_cli import fast
 from vgi_cli.layout import Layout
 from vgi_cli.maths import compiled, residual
 from vgi_cli.maths.masked import MaskedResidualNet
@@ -20,9 +21,7 @@ from vgi_cli.models.flows.autoregressive import AutoregressiveFlow
 from vgi_cli.models.flows.base import FlowConfig, SplineFlow
 from vgi_cli.models.flows.coupling import Flow
 
-pytestmark = pytest.mark.skipif(
-    compiled.kernel("residual") is None, reason="compiled loops are turned off, or not installed"
-)
+pytestmark = pytest.mark.skipif(fast.numba_version() is None, reason="compiled loops are turned off, or not installed")
 
 
 class Case(NamedTuple):
