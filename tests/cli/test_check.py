@@ -77,7 +77,8 @@ def test_the_json_says_what_the_table_holds(vgi: Vgi, table: Path, tmp_path: Pat
     assert values["redundant"] == [{"name": "twin", "by": ["sex"], "how": "copy", "exact": True, "kept": True}]
     suspects = "\n".join(values["suspects"])
     assert "-999 (5 cells) is far from all other values" in suspects
-    assert "'twin' and the levels of 'sex' go one to one" in suspects
+    (relation,) = values["relations"]
+    assert relation.startswith("'twin' and the levels of 'sex' go one to one") and "'twin'" not in suspects
 
 
 def test_flags_of_tables_work_as_in_fit(vgi: Vgi, table: Path, tmp_path: Path) -> None:
@@ -132,6 +133,9 @@ def test_the_text_says_it_in_words_and_ends_with_the_recipe(vgi: Vgi, tmp_path: 
     assert "324 of 344 rows are complete" in done.out and "6 patterns of missing cells:" in done.out
     assert f"chi-squared {values['mcar']['statistic']:.2f} on {values['mcar']['df']} degrees of freedom" in done.out
     assert all(line in done.out for line in values["mcar"]["caveats"] + values["suspects"])
+    told = "".join(f"- {line}\n" for line in values["relations"])
+    kept = "fills keep to these (`--set table.relations=ignore` if that is chance)"
+    assert f"## What holds in every row\n\n{told}\n{kept}\n" in done.out and told
     recipe = done.out.split("```yaml\n")[1].split("```")[0]
     assert yaml.safe_load(recipe) == values["recipe"]
     (tmp_path / "kinds.yaml").write_text(recipe)

@@ -18,7 +18,7 @@ from vgi_cli.encoding import structural_zeros
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
-from vgi_cli.encoding.redundant import every_kept, kept_words
+from vgi_cli.encoding.redundant import every_kept, kept_to_tell, kept_words
 from vgi_cli.encoding.structural_zeros import meetings, possible
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
@@ -69,6 +69,19 @@ def test_they_are_found_and_said() -> None:
     assert line.startswith("fills keep to what holds in every row: ")
     assert Schema.from_json(schema.to_json()).structural_zeros == schema.structural_zeros
     assert schema_of(frame, Encoding(relations="ignore")).structural_zeros == ()
+
+
+def test_what_follows_from_relations_is_not_said_again() -> None:
+    """A town says its country by way of its region: fills keep the cells apart, and no line repeats it."""
+    rng = np.random.default_rng(5)
+    town = rng.integers(0, 12, 900)
+    frame = pd.DataFrame({"town": [f"T{i:02}" for i in town], "region": [f"R{i // 2}" for i in town]})
+    frame["country"] = [f"C{i // 4}" for i in town]
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    schema = schema_of(frame)
+    assert {one.names for one in schema.structural_zeros} == {("town", "country")}
+    assert "'town' and 'country'" in " ".join(every_kept(schema))
+    assert kept_to_tell(schema) == ["'region' follows from 'town'", "'country' follows from 'region'"]
 
 
 def test_chance_is_none() -> None:

@@ -170,6 +170,11 @@ def test_the_share_in_the_range_of_draws_is_judged_by_what_it_should_be() -> Non
     assert fine.level == "good" and narrow.level == "look" and "in their range, 82% should." in narrow.text
 
 
+def test_a_single_fill_far_outside_is_named_with_how_far() -> None:
+    (told,) = (verdict for verdict in judge(with_column(outside=0.001, furthest=9.04)) if verdict.about == "fills")
+    assert told.level == "look" and "up to 9.0 standard deviations beyond it ('a')" in told.text
+
+
 def test_chains_of_a_fit_that_do_not_follow_their_rows() -> None:
     first, second = (v for v in judge(with_training(strain=9.01)) if v.about == "training")
     assert (first.level, second.level) == ("look", "good") and "(strain 9.01, 1 is right)" in first.text
@@ -195,7 +200,8 @@ def test_chains_of_a_fit_that_do_not_follow_their_rows() -> None:
         (with_column(missing=1000, observed=2000, outside=0.4), "fills", "bad"),
         (with_column(missing=1000, observed=2000, outside=0.1, furthest=9.0), "fills", "bad"),
         (with_column(missing=3, observed=6, outside=0.4), "fills", "good"),
-        (with_column(outside=0.02, furthest=9.0), "fills", "good"),
+        (with_column(outside=0.02, furthest=4.9), "fills", "good"),
+        (with_column(outside=0.001, furthest=9.0), "fills", "look"),
         (with_column(extrapolated=0.3, extrapolated_by="b"), "fills", "look"),
         (with_column(mixing=Mixing(1.15, 1.0, 50.0, 0.6, False)), "chains", "look"),
         (with_column(mixing=Mixing(1.0, 1.4, 50.0, 0.6, False)), "chains", "bad"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -138,7 +139,7 @@ def looked_for(table: Table, schema: Schema) -> bool:
 
 def kept_words(schema: Schema, shown: int | None = SHOWN) -> list[str]:
     """A line on what fills keep to, so many of what `every_kept` names (None: all); none where there is none."""
-    words = every_kept(schema, ties=True)
+    words = kept_to_tell(schema)
     if not words:
         return []
     what = some_of(words, shown, ", which -v lists")
@@ -147,7 +148,34 @@ def kept_words(schema: Schema, shown: int | None = SHOWN) -> list[str]:
 
 def rest_of_kept(schema: Schema) -> list[str]:
     """A line on each that `kept_words` leaves out."""
-    return [f"in every row, and in fills: {words}" for words in every_kept(schema, ties=True)[SHOWN:]]
+    return [f"in every row, and in fills: {words}" for words in kept_to_tell(schema)[SHOWN:]]
+
+
+def kept_to_tell(schema: Schema) -> list[str]:
+    """What `every_kept` says, with how often columns in order are equal, but for structural zeros of two columns of
+    which one follows from the other by way of a third one."""
+    told = [one for one in schema.structural_zeros if not _follows(schema.relations, *one.names)]
+    return every_kept(replace(schema, structural_zeros=tuple(told)), ties=True)
+
+
+def _follows(relations: Sequence[Relation], first: str, second: str) -> bool:
+    """Whether one of two columns follows from the other, in one step or several."""
+    above: dict[str, set[str]] = {}
+    for one in relations:
+        if len(one.names) == 2:
+            above.setdefault(one.names[1], set()).add(one.names[0])
+            if one.how == "levels":
+                above.setdefault(one.names[0], set()).add(one.names[1])
+    return any(end in _reached(above, start) for start, end in ((first, second), (second, first)))
+
+
+def _reached(above: Mapping[str, Collection[str]], start: str) -> set[str]:
+    found, left = {start}, [start]
+    while left:
+        new = set(above.get(left.pop(), ())) - found
+        found |= new
+        left += new
+    return found
 
 
 def every_kept(schema: Schema, moved: Collection[str] | None = None, *, ties: bool = False) -> list[str]:

@@ -64,13 +64,14 @@ def sections(values: Mapping[str, Any], shares: Floats, fits: Sequence[Sequence[
     fits    a line for each model, the first one their heads: what a fit would take; empty where it is not known
     """
     names = [column["name"] for column in values["columns"] if column["modelled"]]
-    apart, notes = values["missing"]["never_together"], values["notes"]
+    apart, notes, kept = values["missing"]["never_together"], values["notes"], values["relations"]
     found = [
         Section("columns", "Columns", [Part(grids=[_columns(values["columns"])])]),
         Section(
             "missing", "What is missing", list(_missing(values["missing"], values["table"]["rows"], names, shares))
         ),
         Section("together", "Columns never observed together", [_apart(apart)] if apart["pairs"] else []),
+        Section("kept", "What holds in every row", [Part(grids=[_lines("Fills keep to these", kept)])] if kept else []),
         Section("mcar", "Missing completely at random? Little's test", [_mcar(values["mcar"])]),
         Section("models", "Time and memory of a fit", [_models(values["models"]["how"], fits)] if fits else []),
         Section("notes", "Notes", [Part(grids=[_lines("What a fit would say", notes)])] if notes else []),

@@ -41,7 +41,8 @@ error, and the fewest points of each sort from which on it is looked at."""
 OUTSIDE_LOOK, OUTSIDE_BAD = 0.1, 0.3
 """Share of a column's fills outside its observed range."""
 FAR_BAD, FAR_SHARE = 5.0, 0.05
-"""Standard deviations beyond the observed range that no fill of a column may reach of which so many are outside."""
+"""Standard deviations beyond the observed range that no fill of a column may reach of which so many are outside;
+fills of a column of which fewer are outside are looked at where they reach so far."""
 EXTRAPOLATED = 0.2
 """Share of a column's holes in rows that lie beyond those in which it is observed."""
 LARGE_FMI = 0.5
@@ -278,6 +279,15 @@ def _fills(numbers: Numbers) -> Iterable[Verdict]:
             "look",
             f"More than {OUTSIDE_LOOK:.0%} of the fills of {_named(some)} lie outside the observed range.",
         )
+    single = [c for c in out if c.name not in (*far, *some) and (c.furthest or 0.0) > FAR_BAD]
+    if single:
+        most = max(single, key=lambda column: column.furthest or 0.0)
+        yield Verdict(
+            "fills",
+            "look",
+            f"Single fills of {_named([c.name for c in single])} lie far outside the observed range, up to "
+            f"{most.furthest:.1f} standard deviations beyond it ('{most.name}').",
+        )
     beyond = [c for c in numbers.columns if (c.extrapolated or 0) > EXTRAPOLATED]
     if beyond:
         worst = max(beyond, key=lambda column: column.extrapolated or 0)
@@ -294,7 +304,7 @@ def _fills(numbers: Numbers) -> Iterable[Verdict]:
             f"If the question does not apply, fills there mean nothing (vgi impute {unasked.flags} leaves them blank)."
         )
         yield Verdict("fills", "look", text)
-    if not far and not some and not beyond:
+    if not far and not some and not single and not beyond:
         yield Verdict("fills", "good", "Hardly more fills lie outside the observed ranges than chance puts there.")
 
 

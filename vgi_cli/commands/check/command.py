@@ -25,7 +25,7 @@ from vgi_cli.encoding.missingness import Missingness, missingness
 from vgi_cli.encoding.redundant import (
     Redundant,
     candidates,
-    kept_words,
+    kept_to_tell,
     not_kept,
     redundant,
     redundant_notes,
@@ -195,7 +195,7 @@ def _described(
     others, apart = without_excepted(twins, excepted), excepted_words(excepted, table, schema)
     keys = excepted_keys(table, schema, [one.relation.names[0] for one in excepted])
     apart += excepted_key_words(keys, schema)
-    lines = [*kept_words(schema, None), *not_kept(others, schema), *apart]
+    lines = [*not_kept(others, schema), *apart]
     kept = {relation.names[0] for relation in schema.relations}
     doubts = suspects(table, schema, said)
     told = {*doubts, *redundant_notes(others, schema), *capped(apart)}
@@ -215,6 +215,7 @@ def _described(
         ],
         "missing": _missing(holes),
         "suspects": [*doubts, *lines],
+        "relations": kept_to_tell(schema),
         "redundant": [
             {"name": t.name, "by": list(t.by), "how": t.how, "exact": t.exact, "kept": t.name in kept} for t in twins
         ],

@@ -16,6 +16,7 @@ MAR = (
     "it compares means only, and cannot tell cells whose absence depends on what is observed (MAR), which every model "
     "here allows for, from cells that are missing because of their own value (MNAR), which none does"
 )
+KEPT = "fills keep to these (`--set table.relations=ignore` if that is chance)"
 
 
 def pair_words(pairs: Sequence[tuple[str, str]]) -> str:
@@ -51,6 +52,7 @@ def text_of(values: Mapping[str, Any], taken: DryRun) -> str:
         *_section("Columns", column_lines(with_shares)),
         *_section("What is missing", _missing_lines(values["missing"], sum(c["modelled"] for c in values["columns"]))),
         *_section("Suspects", [f"- {cut_names(line)}" for line in values["suspects"]] or ["none"]),
+        *(_section("What holds in every row", _relation_lines(values["relations"])) if values["relations"] else []),
         *_section("Missing completely at random? Little's test", list(_mcar_lines(values["mcar"]))),
         *(_section("Time and memory of a fit", _model_lines(values["models"])) if "models" in values else []),
         *(_section("Notes", [f"- {cut_names(line)}" for line in values["notes"]]) if values["notes"] else []),
@@ -60,6 +62,10 @@ def text_of(values: Mapping[str, Any], taken: DryRun) -> str:
         ),
     ]
     return "\n".join(lines) + f"\n{taken.fixing().rstrip()}\n```\n"
+
+
+def _relation_lines(relations: Sequence[str]) -> list[str]:
+    return [*(f"- {cut_names(line)}" for line in relations), "", KEPT]
 
 
 def _section(title: str, lines: Sequence[str]) -> list[str]:
