@@ -56,6 +56,13 @@ def test_what_programs_write_and_failed_formulas_are_missing(word: str) -> None:
         ["0 - 9 years", "10 - 19 years", "20 - 29 years"],
         ["< 20,000", "20,000-50,000", "50,000+"],
         ["S", "M", "L", "XL"],
+        ["primary", "secondary", "bachelor", "master"],
+        ["ground", "1st", "2nd", "3rd", "10th"],
+        ["first", "second", "third"],
+        ["I", "II", "III", "IV", "IX"],
+        ["Stage I", "Stage IIa", "Stage IIb", "Stage III"],
+        ["grade 1", "grade 2", "grade 10"],
+        ["1st quartile", "2nd quartile", "3rd quartile", "4th quartile"],
     ],
 )
 def test_scales_of_words_and_bands_are_named_in_their_order(order: list[str]) -> None:
@@ -77,6 +84,10 @@ def test_scales_of_words_and_bands_are_named_in_their_order(order: list[str]) ->
         ["1-3", "2-5", "6+"],
         ["3", "5", "7"],
         ["1-2", "x"],
+        ["I", "II", "2"],  # written in two ways
+        ["Type I", "Type II", "Type III"],  # names
+        ["site 1", "site 2", "site 3"],
+        ["ground", "basement", "attic"],
     ],
 )
 def test_other_levels_have_no_order(levels: list[str]) -> None:

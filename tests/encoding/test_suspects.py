@@ -633,6 +633,11 @@ def test_several_usual_times_of_day_are_no_codes(often: dict[str, int], far: set
         ([*range(40, 90), *[998] * 3, *[999] * 3], [998, 999]),
         ([*range(40), *[-99] * 3, *[-98] * 3], [-99, -98]),
         ([*range(5, 71), *[98.5] * 3, *[99] * 4], []),
+        ([*range(31), *[88] * 3, *[99] * 4], [88, 99]),  # days of a month
+        ([*range(31), *[77] * 3, *[88] * 3, *[99] * 4], [77, 88, 99]),
+        ([*range(0, 100, 11)] * 3, []),  # they go on below
+        ([*range(300), *[777] * 3, *[888] * 3, *[999] * 4], [777, 888, 999]),
+        ([*range(40), *[-99] * 3, *[-88] * 3], [-99, -88]),
     ],
 )
 def test_codes_side_by_side_are_found_together(values: list[float], far: list[float]) -> None:
@@ -643,6 +648,8 @@ def test_codes_side_by_side_are_found_together(values: list[float], far: list[fl
     ("levels", "named"),
     [
         ((1, 2, 3, 7, 8, 98, 99), "'98' (10 cells), '99' (10 cells) are levels of column 'x'"),
+        ((0, 1, 2, 3, 88, 99), "'88' (10 cells), '99' (10 cells) are levels of column 'x'"),
+        ((1, 2, 77, 88, 99), "'77' (10 cells), '88' (10 cells), '99' (10 cells) are levels of column 'x'"),
         ((1, 20, 50, 90, 98, 99), "'99' (10 cells) is a level of column 'x'"),
         (("a", "b", "98", "99"), "'99' (10 cells) is a level of column 'x'"),
     ],

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -34,6 +34,8 @@ NINE, NINE_AWAY = "9", 2
 """The same of codes with one digit, and how far from the others it is at least, if farther than these reach."""
 NINES_AWAY = 0.5
 """How far from the other values 99, -999 and the like have to be, in units of the range of these."""
+MOST_BESIDE = 3
+"""Such codes of one column at most."""
 NEGATIVE = re.compile(r"-(?:[1-9]|77+|88+|99+|9[678])")
 """Codes of surveys for cells without an answer: -1, -9, -77, -88, -99, -97."""
 UNANSWERED = (7.0, 8.0, 9.0)
@@ -54,10 +56,23 @@ SCALES = (
     "xxs, xs, s, m, l, xl, xxl",
     "very small, small, medium, large, very large",
     "young, middle, middle-aged, old",
+    "no schooling, none, primary, primary school, lower secondary, secondary, secondary school, upper secondary, "
+    "high school, vocational, some college, college, associate, tertiary, university, bachelor, bachelors, bachelor's, "
+    "master, masters, master's, phd, doctorate",
     "daily, weekly, monthly, quarterly, yearly",
     "monday, tuesday, wednesday, thursday, friday, saturday, sunday",
 )
 """Words of scales from one end to the other; of a column any three of one scale."""
+NUMERALS = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii")
+PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+LOWEST = {"basement": -1, "ground": 0, "ground floor": 0}
+RANK = re.compile(
+    r"(?P<before>(?:stage|grade|class|level|tier|phase|degree|nyha|asa|killip|ccs)[\s-]*)?"
+    rf"(?:(?P<roman>{'|'.join(reversed(NUMERALS))})(?P<half>[a-d]?)|(?P<place>{'|'.join(PLACES)})"
+    r"|(?P<number>\d{1,2})(?P<ending>st|nd|rd|th)?)"
+    r"(?P<after>\s+(?:floor|storey|story|grade|class|stage|degree|year|tercile|quartile|quintile|decile))?"
+)
+"""A place in a row of levels: `II`, `stage IIIb`, `grade 2`, `3rd`, `second floor`."""
 TRUTHS = frozenset({"true", "false", "yes", "no", "0", "1"})
 """Truth values in small letters, those of one letter aside, which may be other levels."""
 FEWEST, FEWEST_BANDS = 3, 3
@@ -131,15 +146,28 @@ def _far_nine(levels: Sequence[str]) -> bool:
 
 
 def _beside_nines(levels: Sequence[str]) -> list[str]:
-    """Of levels that are numbers the one next to one of nines (98 beside 99), where both are far from the others."""
+    """Of levels that are numbers those beside one of nines, where all of these are far from the others."""
     numbers = {level: number for level in levels if (number := number_of(level)) is not None}
+    found: list[str] = []
+    for nines in [number for level, number in numbers.items() if NINES.fullmatch(level)]:
+        for run in codes_beside(nines, set(numbers.values())):
+            rest = [number for number in numbers.values() if number not in run]
+            gap = min((abs(run[-1] - number) for number in rest), default=0.0)
+            if len(rest) > 1 and gap > NINES_AWAY * (max(rest) - min(rest)):
+                found += [level for level, number in numbers.items() if number in run[1:]]
+    return found
+
+
+def codes_beside(nines: float, known: Collection[float]) -> list[list[float]]:
+    """Of known numbers those that stand with one of nines as codes of surveys do: 99, 98 and 97, or 99, 88 and 77; none
+    where they go on beyond MOST_BESIDE of them."""
     found = []
-    for level, nines in numbers.items():
-        next_to = [other for other, number in numbers.items() if number == nines - np.sign(nines)]
-        if NINES.fullmatch(level) and next_to:
-            rest = [number for other, number in numbers.items() if other not in (level, *next_to)]
-            gap = min((abs(numbers[next_to[0]] - number) for number in rest), default=0.0)
-            found += next_to if len(rest) > 1 and gap > NINES_AWAY * (max(rest) - min(rest)) else []
+    for step in (float(np.sign(nines)), nines / 9):
+        run = [nines]
+        while len(run) <= MOST_BESIDE and run[-1] - step in known:
+            run.append(run[-1] - step)
+        if 1 < len(run) <= MOST_BESIDE:
+            found.append(run)
     return found
 
 
@@ -244,12 +272,38 @@ def in_order(levels: Sequence[str]) -> list[str] | None:
         places = {word: place for place, word in enumerate(scale.split(", "))}
         if len(levels) >= FEWEST and all(word in places for word in words.values()):
             return sorted(levels, key=lambda level: places[words[level]])
+    if len(levels) >= FEWEST and (ranks := _ranks(list(words.values()))) is not None:
+        return [level for _, level in sorted(zip(ranks, levels, strict=True))]
     bands = {level: _band(level) for level in levels}
     if len(levels) < FEWEST_BANDS or None in bands.values():
         return None
     order = sorted((band, level) for level, band in bands.items() if band is not None)
     apart = all(one[0][1] <= other[0][0] for one, other in itertools.pairwise(order))
     return [level for _, level in order] if apart else None
+
+
+def _ranks(words: Sequence[str]) -> list[tuple[int, str]] | None:
+    """The places of words that are all places written in one way; None of others, numbers alone included."""
+    ranks: list[tuple[int, str]] = []
+    ways = set()
+    for word in words:
+        if word in LOWEST:
+            ranks.append((LOWEST[word], ""))
+            continue
+        found = RANK.fullmatch(word)
+        if found is None:
+            return None
+        if found["number"]:
+            if not (found["before"] or found["after"] or found["ending"]):
+                return None
+            rank = int(found["number"]), ""
+        elif found["roman"]:
+            rank = NUMERALS.index(found["roman"]) + 1, found["half"]
+        else:
+            rank = PLACES.index(found["place"]) + 1, ""
+        ranks.append(rank)
+        ways.add((found["before"], found["after"], *(bool(found[part]) for part in ("number", "roman", "ending"))))
+    return ranks if len(ways) == 1 and len(set(ranks)) == len(ranks) else None
 
 
 def _band(level: str) -> tuple[float, float] | None:

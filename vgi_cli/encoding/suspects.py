@@ -51,6 +51,7 @@ from vgi_cli.encoding.spellings import (
     NEGATIVE,
     NINES,
     NINES_AWAY,
+    codes_beside,
     missing_levels,
     numbers_as_codes,
     scales_of_words,
@@ -588,16 +589,12 @@ def _ends(items: npt.NDArray[Any]) -> list[Any]:
 
 
 def _beside_nines(values: Sequence[float], cells: Sequence[int]) -> dict[float, float]:
-    """How far away 98 and 99 (97 too; 998 and 999; -98 and -99) have to be among the least and greatest values of a
-    column, each in so many cells, where they repeat side by side, as codes of don't know and refused do."""
-    counts = dict(zip(values, cells, strict=True))
+    """How far away 98 and 99 (97 too; 998 and 999; -98 and -99), or 88 and 99, have to be among the least and greatest
+    values of a column, each in so many cells, where they repeat side by side, as codes of don't know and refused do."""
+    counts = {float(value): count for value, count in zip(values, cells, strict=True) if count > 1}
     found: dict[float, float] = {}
-    for nines in values:
-        run = [nines] if NINES.fullmatch(plain(nines)) else []
-        while run and counts.get(run[-1], 0) > 1 and len(run) < MOST_CODES:
-            run.append(run[-1] - np.sign(nines))
-        run = [float(value) for value in run if counts.get(value, 0) > 1]
-        if len(run) > 1:
+    for nines in [value for value in counts if NINES.fullmatch(plain(value))]:
+        for run in codes_beside(nines, counts):
             away = PAIR_AWAY if min(counts[value] for value in run) >= FEWEST_CODED else NINES_AWAY
             found |= dict.fromkeys(run, away)
     return found
