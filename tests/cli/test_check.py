@@ -125,6 +125,18 @@ def test_other_sources_give_the_same(vgi: Vgi, table: Path, tmp_path: Path) -> N
     assert piped["missing"] == first["missing"] and piped["table"]["name"] == "standard input"
 
 
+def test_a_question_that_was_not_asked_is_named_beside_the_test(vgi: Vgi, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"age": rng.normal(50, 9, 300), "income": rng.normal(30, 5, 300)})
+    frame["smoke"] = np.where(rng.random(300) < 0.5, "yes", "no")
+    frame["a_day"] = (frame.income / 3 + rng.normal(0, 2, 300)).where(frame.smoke == "yes")
+    frame["income"] = frame.income.where(rng.random(300) > 0.1)
+    frame.round(2).to_csv(tmp_path / "t.csv", index=False)
+    told = "column 'a_day' may be blank because the question was not asked: it rejects for that"
+    assert told in found(vgi, "t.csv")["mcar"]["caveats"]
+    assert not any("asked" in line for line in found(vgi, "t.csv", "--exclude", "smoke")["mcar"]["caveats"])
+
+
 def test_the_text_says_it_in_words_and_ends_with_the_recipe(vgi: Vgi, tmp_path: Path) -> None:
     done = vgi("check", PENGUINS, "--id", "individual", "--no-trial")
     assert done.code == 0

@@ -258,6 +258,7 @@ def test_degrees_of_freedom_are_short(value: float) -> None:
     assert _number("df", 4.06e-18) == "4.1e-18" and _number("low", -np.inf, 3) == "-∞"
     assert _number("riv", 2.0833e18) == "2.083e+18" and _number("riv", 2.5) == "2.500"
     assert _number("estimate", 7e59, 3) == "7e+59" and _number("estimate", 7.0, 3) == "7.000"
+    assert _number("estimate", -4e-5, 3) == "0.000" and _number("statistic", -4e-3) == "0.00"
 
 
 @pytest.mark.parametrize(

@@ -184,10 +184,10 @@ def _number(name: str, value: float, places: int | None = None) -> str:
     if name == "df":
         return f"{value:.1f}" if value == 0 or 0.05 <= value < LARGE else f"{value:.1e}"
     if name == "statistic":
-        return f"{value:.2f}"
+        return f"{value:z.2f}"
     if name in ("riv", "fmi"):
         return f"{value:.3f}" if value < LARGE else f"{value:.4g}"
-    return f"{value:.4g}" if places is None or abs(value) >= LARGE else f"{value:.{places}f}"
+    return f"{value:.4g}" if places is None or abs(value) >= LARGE else f"{value:z.{places}f}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

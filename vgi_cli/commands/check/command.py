@@ -281,6 +281,10 @@ def _mcar(table: Table, schema: Schema, holes: Missingness, twins: Sequence[Redu
             f"{found.scarce:,} of {test.patterns:,} patterns {'has' if found.scarce == 1 else 'have'} fewer than {FEW} "
             "rows, for which the chi-squared law is rough"
         )
+    blank = {name for skip in schema.skips for name in skip.others}
+    blank |= {name for threshold in schema.thresholds for name in threshold.others}
+    if skips := [name for name in names if name in blank]:
+        caveats.append(f"{named('column', skips)} may be blank because the question was not asked: it rejects for that")
     if out["left_out"]:
         caveats.append("it looks at columns of numbers only: what is missing may still depend on the others")
     if not found.settled:
