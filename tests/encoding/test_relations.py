@@ -681,6 +681,22 @@ class TestFewApart:
         assert all((days[~inside] == day).mean() > 0.2 for day in (1, 2, 3))
         assert departures(from_frame(frame.assign(delivered=frame.delivered + pd.Timedelta("4D"))), schema) == [300]
 
+    @pytest.mark.parametrize("days", [5, 7])
+    def test_up_to_seven_days_apart(self, days: int) -> None:
+        """Also where one date leaves more of the other than rounding does."""
+        frame = self.days((1 / days,) * days, n=500)
+        (relation,) = schema_of(frame).relations
+        assert relation.names == ("delivered", "ordered") and len(set(relation.apart)) == days
+        assert schema_of(self.days((1 / 8,) * 8, n=500)).relations == ()
+
+    def test_numbers_that_are_a_few_apart(self) -> None:
+        rng = np.random.default_rng(9)
+        x = rng.integers(0, 200, 500)
+        frame = pd.DataFrame({"z": rng.normal(0, 1, 500), "a": x, "b": x + rng.integers(1, 8, 500)})
+        assert [one.words() for one in schema_of(frame).relations] == ["'b' - 'a' is from 1 to 7"]
+        few = pd.DataFrame({"a": rng.integers(0, 5, 500), "b": rng.integers(0, 4, 500)})  # never 7 apart, by themselves
+        assert schema_of(few).relations == ()
+
     def test_numbers_that_differ_by_a_digit(self) -> None:
         rng = np.random.default_rng(9)
         x = rng.normal(20, 5, 300).round(1)

@@ -131,8 +131,9 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
         for share in share_relations(every, settled):
             if share.names[0] not in relations and not implied(share, list(relations.values()), every.columns):
                 relations[share.names[0]] = share
-    for one in found:
-        if one.how == "line" and one.name not in relations and (apart := _few_apart(table, schema, one)) is not None:
+    lines = [one for one in found if one.how == "line"]
+    for one in [*lines, *(_near_each_other(table, schema) if looked_for(table, schema) else ())]:
+        if one.name not in relations and (apart := _few_apart(table, schema, one)) is not None:
             relations[one.name] = apart
     following: dict[str, Relation] = {}
     for one in found:
@@ -469,6 +470,21 @@ def _on_calendar(column: ModelledColumn) -> bool:
     """Whether a column is of moments: what lies a fixed time after one on a calendar does so in every row, and days
     that differ are no rounding."""
     return isinstance(column, Moment) and column.clock.what != "duration"
+
+
+def _near_each_other(table: Table, schema: Schema) -> Iterator[Redundant]:
+    """Each column with each earlier one from which it differs by a few digits, always up or always down, in the first
+    rows with both: of columns that go together closely the difference is about 0, and has few values by chance."""
+    columns = [column for column in schema.encoded if half_digit(column)]
+    codes = [codes_of(table, column) for column in columns]
+    for (i, earlier), (j, later) in itertools.combinations(enumerate(columns), 2):
+        if (shift := shift_between(later, earlier)) is None:
+            continue
+        apart = codes[j] - codes[i] - shift
+        first = apart[~np.isnan(apart)][:FEWEST_APART]
+        few = len(first) == FEWEST_APART and np.ptp(first) < FEW * 2 * half_digit(later)
+        if few and (first.min() > 0 or first.max() < 0):
+            yield Redundant(later.name, (earlier.name,), "line", exact=False)
 
 
 def _few_apart(table: Table, schema: Schema, one: Redundant) -> Relation | None:
