@@ -31,6 +31,7 @@ from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian.family import GaussianFamily, em_table, step_work
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.models.gaussian.shifted import Shifted
 
 KINDS: list[Kind] = ["multinomial", "bayesian"]
 
@@ -181,6 +182,29 @@ def test_refits_of_factors_have_the_noise_of_the_law_where_rows_are_few(kind: Ki
         noise += [refit.parameters["gaussians.log_psi"].exp().mean().item() for refit in found]
     assert sum(fits) / len(fits) == pytest.approx(1 - 5 / 60, abs=0.03)
     assert sum(noise) / len(noise) == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_refits_of_shifted_numbers_have_the_noise_of_the_law_where_levels_are_many(kind: Kind) -> None:
+    """20 levels of 12 rows shift 8 numbers: a refit takes a tenth from their noise, and takes it back."""
+    D, levels, noise = 8, 20, []
+    layout = Layout.of([*(f"x{j}" for j in range(D)), "site"], levels=(*([0] * D), levels))
+    for seed in range(4):
+        generator = torch.Generator().manual_seed(seed)
+        site = torch.arange(240) % levels
+        shift = 0.7 * torch.randn(levels, D, dtype=torch.float64, generator=generator)
+        x = torch.cat([shift[site] + torch.randn(240, D, dtype=torch.float64, generator=generator), site[:, None]], 1)
+        missing = torch.zeros(240, D + 1, dtype=torch.bool)
+        model = GaussianMixture.build(MixtureConfig(components=1, dependence="linear"), layout).double()
+        model.initialise(x, generator)
+        climb(model, em_table(x, missing), model.penalty(0.0, 1e-6), epochs=100, tolerance=1e-8)
+        table, config = make_table(x, missing), EmConfig(floor=1e-6, pooling=0.0)
+        again = copy.deepcopy(model)
+        assert isinstance(again.gaussians, Shifted) and again.gaussians.places == (0,)
+        for refit in refits(model, table, config, range(4), streams(seed), size=Size(240, 100, kind)):
+            again.load_state_dict(refit.parameters)
+            noise.append(again.gaussians.moments().covariance[0].diagonal().mean().item())
+    assert sum(noise) / len(noise) == pytest.approx(1.03, abs=0.04)  # the ridge leaves 3 % of what levels explain
 
 
 def test_weights_between_two_mixtures() -> None:

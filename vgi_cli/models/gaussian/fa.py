@@ -12,14 +12,8 @@ from vgi_cli.layout import Layout
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.factors import FactorGaussians, FactorObserved
 from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily
-from vgi_cli.models.gaussian.gaussians import Penalty
+from vgi_cli.models.gaussian.gaussians import FITTED_TWICE, MOST_LOST, Penalty
 from vgi_cli.ranges import Factors
-
-FITTED_TWICE = 2
-"""A fit takes as many degrees of freedom from the noise of n cells as it has coefficients, and a bootstrap refit as
-many again: its weights have a mean of 1 and a variance of 1, so that its cells are worth n / 2."""
-MOST_LOST = 0.7
-"""Share of a noise variance that is taken for lost at most."""
 
 
 class FaConfig(ModelConfig):

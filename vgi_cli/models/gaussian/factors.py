@@ -168,6 +168,9 @@ class FactorGaussians(Gaussians):
         self.mean.copy_(mean)
         self.log_psi.copy_(psi.log())
 
+    def stretch(self, times: Tensor) -> None:
+        self._take(self.mean, self.F * times[:, None], self.log_psi.exp() * times.square())
+
     def shrink_to(self, other: Self, share: float) -> None:
         """Of the rotations of the loadings, which are one model, the nearest to the other's is taken."""
         left, _, right = torch.linalg.svd(self.F.mT @ other.F)

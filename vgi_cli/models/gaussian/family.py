@@ -403,6 +403,7 @@ class GaussianFamily(Marginal):
     def restore_noise(self, missing: Tensor) -> None:
         """Take back, in place, what a bootstrap refit to rows with these holes [N, D] has lost of the noise to what
         it fitted to it, where no prior does that."""
+        self.gaussians.restore_noise(missing)
 
     @property
     def scarcest_level(self) -> float:

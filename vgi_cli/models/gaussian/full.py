@@ -163,6 +163,10 @@ class FullGaussians(Gaussians):
             self.mean.copy_(mean)
             self.tril.copy_(factor.tril(-1) + torch.diag_embed(diagonal.log()))
 
+    def stretch(self, times: Tensor) -> None:
+        rows = self.tril.tril(-1) * times[:, None]
+        self.tril.copy_(rows + torch.diag_embed(self.tril.diagonal(dim1=-2, dim2=-1) + times.log()))
+
     def moments(self) -> Moments:
         return Moments(self.mean, self.covariance(), None)
 

@@ -17,6 +17,11 @@ from vgi_cli.models.gaussian.incomplete import Incomplete
 
 MEMORY = 2**24
 """How many numbers (not bytes) the systems of a batch of rows may hold, unless `within` says fewer."""
+FITTED_TWICE = 2
+"""A fit takes as many degrees of freedom from the noise of n cells as it has coefficients, and a bootstrap refit as
+many again: its weights have a mean of 1 and a variance of 1, so that its cells are worth n / 2."""
+MOST_LOST = 0.7
+"""Share of a noise variance that is taken for lost at most."""
 _ALLOWED: ContextVar[int] = ContextVar("numbers", default=MEMORY)
 
 
@@ -209,6 +214,14 @@ class Gaussians(nn.Module, ABC):
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         """Take means [K, D] and covariances [K, D, D], or one of all [1, D, D], projected onto the family, in
         place."""
+
+    @abstractmethod
+    def stretch(self, times: Tensor) -> None:
+        """Multiply the standard deviations of the columns [D], in place; correlations stay."""
+
+    def restore_noise(self, missing: Tensor) -> None:
+        """Take back, in place, what a bootstrap refit to rows with these holes [N, columns] has lost of the noise to
+        what it fitted to it, where no prior does that."""
 
     def shrink_to(self, other: Self, share: float) -> None:
         """Keep a share (0 to 1) of what sets each parameter apart from that of another set of the same size, in place:

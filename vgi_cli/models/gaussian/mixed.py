@@ -122,6 +122,9 @@ class Mixed(Gaussians):
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         self.numbers.set_moments(mean, covariance)
 
+    def stretch(self, times: Tensor) -> None:
+        self.numbers.stretch(times)
+
     def shrink_to(self, other: Self, share: float) -> None:
         self.numbers.shrink_to(other.numbers, share)
         self.categories.shrink_to(other.categories, share)

@@ -36,7 +36,7 @@ from vgi_cli.maths import lanes
 from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import Patterns
 from vgi_cli.models.gaussian.family import ColumnLaw, FilledRows
-from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Observed, Penalty, Scale, expansions
+from vgi_cli.models.gaussian.gaussians import MOST_LOST, Footprint, Gaussians, Observed, Penalty, Scale, expansions
 from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.models.gaussian.mixed import DistinctLevels, Mixed, MixedCellLaws, MixedObserved
 
@@ -390,6 +390,34 @@ class Shifted(Mixed):
         """Let the coefficients of some `rows` be B [rows, D], in place, but for levels of no `share` [F]."""
         there = share[rows] > 0
         self.shift[rows[there]] = B[there]
+
+    @torch.no_grad()
+    def restore_noise(self, missing: Tensor) -> None:
+        """Each number is a regression on the levels: of n cells its refit takes twice as many degrees of freedom as it
+        has coefficients, p (fewer where the ridge holds them), as that of factors does. Few rows a level share the
+        weight of their level: by a flat Dirichlet law 2 / (n + p) are lost a coefficient, and not 2 / n."""
+        if not self.places:
+            return
+        cells = (~missing[:, self.continuous]).sum(0).to(self.share).clamp(min=1)
+        used = self._degrees_of_freedom(cells)
+        self.stretch((1 - (2 * used / (cells + used)).clamp(max=MOST_LOST)).rsqrt())
+
+    def _degrees_of_freedom(self, cells: Tensor) -> Tensor:
+        """[D] of how many degrees of freedom of so many cells [D] of each number its shifts make use, beside a mean."""
+        starts = [*accumulate(self.categories.forest.levels, initial=0)]
+        shares = {i: self.share[starts[i] : starts[i + 1]] for i in self.places}
+        left = self.numbers.moments().covariance[: self.K].diagonal(dim1=-2, dim2=-1).mean(0)
+        rows_of_none = SHIFT * (self.prior_precision.diagonal() * left if len(self.prior_precision) else 1.0)
+
+        def used(share: Tensor) -> Tensor:
+            held = rows_of_none / (share[:, None] * cells + rows_of_none)
+            return (1 - held.square()).sum(0)  # what is left of the noise is its square (2 H - H H of a ridge's H)
+
+        total = sum((used(share) - 1 for share in shares.values()), torch.zeros_like(cells))
+        for i, k in self.pairs.tolist():
+            both = used((shares[i][:, None] * shares[k]).flatten())
+            total = total + both - used(shares[i]) - used(shares[k]) + 1
+        return total.clamp(min=0)
 
     def shrink_to(self, other: Self, share: float) -> None:
         super().shrink_to(other, share)

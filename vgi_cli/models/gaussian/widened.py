@@ -77,6 +77,9 @@ class Widened(Gaussians):
         squares = torch.tensor(self.scales, dtype=covariance.dtype, device=covariance.device).square()
         self.broad.set_moments(mean.expand(len(self.scales), -1), squares[:, None, None] * shrunk)
 
+    def stretch(self, times: Tensor) -> None:
+        self.learnt.stretch(times)
+
     def shrink_to(self, other: Self, share: float) -> None:
         self.learnt.shrink_to(other.learnt, share)
         self.broad.shrink_to(other.broad, share)
