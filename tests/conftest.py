@@ -72,6 +72,12 @@ def full_fits(request: pytest.FixtureRequest, short_fits: dict[str, int], monkey
             monkeypatch.setattr(f"vgi_cli.{name}", value)
 
 
+@pytest.fixture
+def refits_serve_again(short_fits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws use the refits of a run again, up to as many draws as the fits of users have refits: no more are made."""
+    monkeypatch.setattr("vgi_cli.fitting.refits.COUNT", short_fits["fitting.refits.COUNT"])
+
+
 @pytest.fixture(autouse=True, scope="session")
 def unsynced_files() -> Iterator[None]:
     """Files reach the disk when the machine likes: no test takes its power away (tests/faults/ does so within the
