@@ -40,21 +40,23 @@ SHORT = {
     "methods.reweighted.COMMON": 2,
     "fitting.refits.COUNT": 5,
     "fitting.contest.scoring.FOLDS": 2,
+    "fitting.trial.SECONDS": 0.02,
     "methods.em.sizing.EPOCHS": 4,
 }
 """How long refits by gradients are, and how many, how many refits by EM there are, how many folds a comparison of
-models has, and how long EM runs where it chooses a size, in tests that are not marked `full_fits`."""
+models has, how long a trial of a model measures its time, and how long EM runs where it chooses a size, in tests that
+are not marked `full_fits`."""
 
 
 @pytest.fixture(autouse=True, scope="session")
 def short_fits() -> Iterator[dict[str, int]]:
     """Short refits and comparisons; gives what they are for users."""
-    from vgi_cli.fitting import refits
+    from vgi_cli.fitting import refits, trial
     from vgi_cli.fitting.contest import scoring
     from vgi_cli.methods import reweighted
     from vgi_cli.methods.em import sizing
 
-    files = {"reweighted": reweighted, "refits": refits, "scoring": scoring, "sizing": sizing}
+    files = {"reweighted": reweighted, "refits": refits, "scoring": scoring, "trial": trial, "sizing": sizing}
     usual = {}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SHORT.items():
