@@ -96,7 +96,6 @@ def test_a_fit_is_the_same_by_any_number_of_processes(
 
 SMALL = [word for key in ("model.blocks=0", "model.hidden=4", "model.steps=1") for word in ("--set", key)]
 CHAINS = [
-    ("flow", "metropolis", ["--set", "bootstrap=0", *SMALL]),
     ("flow", "metropolis", ["--set", "bootstrap=3", *SMALL]),
     ("flow", "gibbs", ["--set", "bootstrap=0", *SMALL]),
     ("vae", "latent", ["--set", "bootstrap=0"]),
