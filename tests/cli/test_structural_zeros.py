@@ -11,7 +11,13 @@ import pytest
 from tests.program import Vgi
 
 SMALL = {
-    "flow": "model.steps=1 model.hidden=4 model.blocks=0 optim.warmup_conditionals=1 optim.warmup_model=1".split(),
+    "flow": [
+        "model.steps=1",
+        "model.hidden=4",
+        "model.blocks=0",
+        "optim.warmup_conditionals=1",
+        "optim.warmup_model=1",
+    ],
     "vae": ["optim.warmup_model=1"],
 }
 
