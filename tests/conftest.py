@@ -40,21 +40,32 @@ SHORT = {
     "methods.reweighted.COMMON": 2,
     "fitting.refits.COUNT": 5,
     "fitting.contest.scoring.FOLDS": 2,
+    "fitting.trial.SECONDS": 0.02,
     "methods.em.sizing.EPOCHS": 4,
+    "methods.em.sizing.FOLDS": 2,
+    "methods.start.ITERATIONS": 8,
 }
 """How long refits by gradients are, and how many, how many refits by EM there are, how many folds a comparison of
-models has, and how long EM runs where it chooses a size, in tests that are not marked `full_fits`."""
+models has, how long a trial of a model measures its time, how long EM runs where it chooses a size, and on how many
+folds, and how long the quick fit is from which EM starts, in tests that are not marked `full_fits`."""
 
 
 @pytest.fixture(autouse=True, scope="session")
-def short_fits() -> Iterator[dict[str, int]]:
+def short_fits() -> Iterator[dict[str, float]]:
     """Short refits and comparisons; gives what they are for users."""
-    from vgi_cli.fitting import refits
+    from vgi_cli.fitting import refits, trial
     from vgi_cli.fitting.contest import scoring
-    from vgi_cli.methods import reweighted
+    from vgi_cli.methods import reweighted, start
     from vgi_cli.methods.em import sizing
 
-    files = {"reweighted": reweighted, "refits": refits, "scoring": scoring, "sizing": sizing}
+    files = {
+        "reweighted": reweighted,
+        "refits": refits,
+        "scoring": scoring,
+        "trial": trial,
+        "sizing": sizing,
+        "start": start,
+    }
     usual = {}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SHORT.items():
@@ -65,11 +76,17 @@ def short_fits() -> Iterator[dict[str, int]]:
 
 
 @pytest.fixture(autouse=True)
-def full_fits(request: pytest.FixtureRequest, short_fits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def full_fits(request: pytest.FixtureRequest, short_fits: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
     """Refits and comparisons as they are for users, in tests marked so."""
     if "full_fits" in request.keywords:
         for name, value in short_fits.items():
             monkeypatch.setattr(f"vgi_cli.{name}", value)
+
+
+@pytest.fixture
+def refits_serve_again(short_fits: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws use the refits of a run again, up to as many draws as the fits of users have refits: no more are made."""
+    monkeypatch.setattr("vgi_cli.fitting.refits.COUNT", short_fits["fitting.refits.COUNT"])
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.cli.test_refusals import FA, refused, text
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 
 KINDS = ["--column", "sex=categorical", "--column", "code=categorical", "--column", "grade=ordinal:low,mid,high"]
 FIT = [
@@ -37,8 +37,7 @@ def run(vgi: Vgi) -> pd.DataFrame:
     holes = whole.mask(np.random.default_rng(1).random(whole.shape) < 0.3)
     whole.to_csv("whole.csv", index=False)
     holes.to_csv("holes.csv", index=False)
-    done = vgi("fit", "holes.csv", *FIT, "--out", "run")
-    assert done.code == 0, done.err
+    fit_once(vgi, "holes.csv", *FIT)
     return holes
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.test_refusals import text
 from tests.clocks import ticking
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.samplers import plmcmc
 
@@ -39,9 +39,7 @@ def data(vgi: Vgi) -> Path:
 
 @pytest.fixture
 def flow_run(vgi: Vgi, data: Path) -> Path:
-    done = vgi("fit", "data.csv", *PLMCMC, "--out", "run")
-    assert done.code == 0, done.err
-    return Path("run")
+    return fit_once(vgi, "data.csv", *PLMCMC)
 
 
 def test_plmcmc_run_imputes_and_evaluates(vgi: Vgi, flow_run: Path) -> None:

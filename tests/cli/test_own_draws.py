@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import vgi_cli
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, fair_crps
 
 N = 300
@@ -36,8 +36,7 @@ def trial(N: int = N) -> tuple[pd.DataFrame, pd.DataFrame]:
 def fitted(vgi: Vgi) -> Path:
     for frame, name in zip(trial(), ("t.csv", "truth.csv"), strict=True):
         frame.to_csv(name, index=False)
-    assert vgi("fit", "t.csv", *FLAGS, "--out", "run").code == 0
-    return Path("run")
+    return fit_once(vgi, "t.csv", *FLAGS)
 
 
 def scores(tables: list[pd.DataFrame], table: pd.DataFrame, truth: pd.DataFrame) -> dict[str, Any]:

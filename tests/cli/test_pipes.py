@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 from vgi_cli.cli import start
 from vgi_cli.cli.app import main
 from vgi_cli.cli.console import Console
@@ -34,8 +34,7 @@ def run(vgi: Vgi) -> Path:
     rows = (f"{i % 7},{'' if i % 5 == 0 else i * i % 11 / 2}" for i in range(5000))
     Path("data.csv").write_text("a,b\n" + "\n".join(rows) + "\n")
     settings = ["--model", "fa", "--set", "bootstrap=none", "--threads", "1"]
-    assert vgi("fit", "data.csv", *settings, "--out", "run").code == 0
-    return Path("run")
+    return fit_once(vgi, "data.csv", *settings)
 
 
 def pipe(monkeypatch: pytest.MonkeyPatch, *, buffered: bool, waits: bool) -> int:

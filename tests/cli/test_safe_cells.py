@@ -9,7 +9,7 @@ import pytest
 
 import vgi_cli
 from tests.cli.test_refusals import refused
-from tests.program import Vgi, vgi
+from tests.program import Vgi, fit_once, vgi
 from vgi_cli.errors import UsageError
 
 __all__ = ["vgi"]
@@ -25,8 +25,7 @@ def run(vgi: Vgi) -> str:
     ]
     lines = [f"@{i},{row},-" for i, row in enumerate(rows)]
     Path("t.csv").write_text(f"key,a,b,=level,{EVIL}\n" + "\n".join(lines) + "\n")
-    assert vgi("fit", "t.csv", *FIT, "--id", "key", "--out", "run").code == 0
-    return "run"
+    return str(fit_once(vgi, "t.csv", *FIT, "--id", "key"))
 
 
 def cells(text: str) -> list[str]:

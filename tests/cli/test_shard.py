@@ -138,8 +138,7 @@ def test_three_shards_of_a_flow_are_one_run(vgi: Vgi, data: Path, sampler: str, 
 
 @pytest.fixture
 def run(vgi: Vgi, data: Path) -> Path:
-    done(vgi, "fit", "data.csv", *MIXTURE, "--out", "run")
-    return Path("run")
+    return fit_once(vgi, "data.csv", *MIXTURE)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.cli.test_refusals import FA, refused
-from tests.program import Vgi
+from tests.program import Vgi, fit_once
 from tests.schemas import checked
 
 N = 60
@@ -24,7 +24,7 @@ def full(vgi: Vgi) -> pd.DataFrame:
     holes = full.copy()
     holes.loc[::5, "b"] = np.nan
     holes.to_csv("t.csv", index=False)
-    assert vgi("fit", "t.csv", *FA, "--id", "key", "--out", "run").code == 0
+    fit_once(vgi, "t.csv", *FA, "--id", "key")
     return full
 
 

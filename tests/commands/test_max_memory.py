@@ -144,8 +144,13 @@ def _encoded(table: object, schema: Schema) -> tuple[list[float], list[bool], li
     return rows.table.x.flatten().tolist(), rows.table.missing.flatten().tolist(), rows.keys.tolist()
 
 
-@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
-@pytest.mark.parametrize("more", [MIXTURE, ["--model", "fa", "--carry-others", "--epochs", "9", "--threads", "1"]])
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("data.csv", MIXTURE),
+        ("data.parquet", ["--model", "fa", "--carry-others", "--epochs", "9", "--threads", "1"]),
+    ],
+)
 def test_a_fit_from_files_is_the_fit_in_memory(
     vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch, name: str, more: list[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """What every registered model promises, found through the registry."""
 
 import math
+from functools import cache
 from itertools import product
 
 import pytest
@@ -152,6 +153,15 @@ def all_rows(levels, edge=8.0, points=81):
     return torch.cartesian_prod(*axes), (2 * edge / (points - 1)) ** sum(n == 0 for n in levels)
 
 
+@cache
+def integrated(name, levels):
+    """A model of rows that hold levels, every row, the log density there, and the volume of a cell."""
+    model, _ = built_mixed(name, levels)
+    rows, volume = all_rows(levels)
+    with torch.no_grad():
+        return model, rows, model.log_prob(rows), volume
+
+
 @with_levels
 @with_layouts
 def test_a_model_of_a_table_knows_its_levels(name, levels):
@@ -165,12 +175,11 @@ def test_a_model_of_a_table_knows_its_levels(name, levels):
 @with_layouts
 def test_probabilities_of_levels_and_densities_of_numbers_sum_to_one(name, levels):
     """And every combination of levels has the share that it has of the draws."""
-    model, _ = built_mixed(name, levels)
-    rows, volume = all_rows(levels)
+    model, rows, log_p, volume = integrated(name, levels)
     discrete = [i for i, n in enumerate(levels) if n]
     numbers = [i for i, n in enumerate(levels) if not n]
     with torch.no_grad():
-        mass = model.log_prob(rows).exp() * volume
+        mass = log_p.exp() * volume
         draws = model.sample(20_000, torch.Generator().manual_seed(1))
     inside = (draws[:, numbers].abs() < 8).all(1)
     share = inside.double().mean().item()
@@ -192,10 +201,8 @@ def test_probabilities_of_levels_and_densities_of_numbers_sum_to_one(name, level
 def test_draws_with_levels_have_the_density(name, levels):
     """The mean of log p over draws is minus the entropy, which enumeration and quadrature give too; numbers have the
     means that they should have beside each level."""
-    model, _ = built_mixed(name, levels)
-    rows, volume = all_rows(levels)
+    model, rows, log_p, volume = integrated(name, levels)
     with torch.no_grad():
-        log_p = model.log_prob(rows)
         weight = log_p.exp() * volume
         draws = model.sample(10_000, torch.Generator().manual_seed(2))
         own = model.log_prob(draws)
@@ -435,8 +442,8 @@ def test_samples_have_the_joint(name):
         def log_prob(x):
             return (law.log_prob(x[:, None]) + log_prior).logsumexp(1) + volume
 
-        own = log_prob(model.sample(10_000, g))
-        x = 3.0 * torch.randn(30_000, 2, generator=g, dtype=torch.float64)
+        own = log_prob(model.sample(4_000, g))
+        x = 3.0 * torch.randn(12_000, 2, generator=g, dtype=torch.float64)
         log_proposal = -0.5 * (x / 3.0).square().sum(1) - math.log(2 * math.pi * 9.0)
         log_p = log_prob(x)
         weighted = ((log_p - log_proposal).exp() * log_p).mean()

@@ -101,14 +101,15 @@ def test_the_checks_of_scikit_learn_by_default() -> None:
 def test_refusals() -> None:
     with pytest.raises(NotFitted, match="This Density instance is not fitted yet"):
         density().score_samples(rows())
+    fitted = density().fit(rows())
     for number in (0, 2.0, "3", None, True):
         with pytest.raises(InvalidParameter, match=f"-n: expected a whole number from 1 to .*, got {number!r}"):
-            density().fit(rows()).sample(number)
-    assert len(density().fit(rows()).sample(np.int64(2))) == 2
+            fitted.sample(number)
+    assert len(fitted.sample(np.int64(2))) == 2
     with pytest.raises(InvalidParameter, match="random_state: expected"):
-        density().fit(rows()).sample(1, random_state="a")
+        fitted.sample(1, random_state="a")
     with pytest.raises(InvalidInput, match="X has 2 features, but Density is expecting 3"):
-        density().fit(rows()).score(rows()[:, :2])
+        fitted.score(rows()[:, :2])
     with pytest.raises(InvalidInput, match="has a level that the fit has not seen"):
         density().fit(mixed()).score_samples(mixed().assign(shape="square"))
 

@@ -30,7 +30,7 @@ from vgi_cli.table import columns, source
 
 LOADED = [
     *("vgi_cli.api", "vgi_cli.commands.evaluate.command", "vgi_cli.commands.hide"),
-    *("pyarrow.parquet", "safetensors.torch", "torch._dynamo"),
+    *("pandas", "pyarrow.parquet", "safetensors.torch", "torch._dynamo"),
 ]
 """Loaded once for all commands, beside what they need: most of all what torch's optimisers load, for a second."""
 FAULTS = ctypes.CDLL(None)

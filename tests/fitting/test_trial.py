@@ -30,8 +30,7 @@ def every(some: Rows) -> dict[str, Trial]:
     return found
 
 
-def test_every_model_by_its_own_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "SECONDS", 0.02)
+def test_every_model_by_its_own_method() -> None:
     some = rows(300)
     found = every(some)
     assert {name: one.method for name, one in found.items()} == {
@@ -60,7 +59,6 @@ def test_what_is_fitted_by_default_is_tried_once(monkeypatch: pytest.MonkeyPatch
     tables = []
     by_em = trial._by_em
     monkeypatch.setattr(trial, "_by_em", lambda rows, recipe: (tables.append(recipe), by_em(rows, recipe))[1])
-    monkeypatch.setattr(trial, "SECONDS", 0.02)
     some = rows(300)
     default, *others = trials(some, Recipe(), lambda share: None)
     mixture = next(one for one in others if one.model == "mixture")
@@ -69,14 +67,12 @@ def test_what_is_fitted_by_default_is_tried_once(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-def test_one_row_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "SECONDS", 0.02)
+def test_one_row_is_no_reason_to_fail() -> None:
     assert all(one.seconds is not None or one.why_not for one in every(rows(1, 0.0)).values())
 
 
-def test_chains_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_count() -> None:
     """Ten thousand rows more with as many holes: their imputations, and the rows."""
-    monkeypatch.setattr(trial, "SECONDS", 0.02)
     named = Recipe().with_model("vae")
     small, large = (tried(rows(N), named).memory or 0 for N in (1_000, 11_000))
     imputations = CHAINS * 5 * 4 * 0.2 * 4 * 10_000
@@ -84,6 +80,7 @@ def test_chains_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full_fits
 def test_em_is_right_to_a_factor_of_four() -> None:
     some = rows(2_000)
     found = every(some)

@@ -27,6 +27,11 @@ def table(rows: int = 60, seed: int = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.fixture(autouse=True)
+def few_refits(refits_serve_again: None) -> None:
+    """Those of the run that a report is on."""
+
+
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `data.csv` and the run `mix`, by EM."""

@@ -12,6 +12,7 @@ import pytest
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.methods.plmcmc import MOST_STRAIN
+from vgi_cli.reports import kinds
 from vgi_cli.reports.kinds import (
     CELLS_A_CODE,
     CHANCE,
@@ -441,12 +442,8 @@ def any_column(draw: np.random.Generator, code: np.ndarray, effect: np.ndarray) 
     return column
 
 
-@pytest.mark.parametrize("together", [None, 700])
-def test_codes_are_found_by_sums_over_groups_as_by_single_regressions(
-    monkeypatch: pytest.MonkeyPatch, together: int | None
-) -> None:
-    if together is not None:  # columns are looked at in parts
-        monkeypatch.setattr("vgi_cli.reports.kinds.TOGETHER", together)
+def test_codes_are_found_by_sums_over_groups_as_by_single_regressions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether columns are looked at in parts or all at once."""
     codes = 0
     for seed in range(80):
         draw = np.random.default_rng(seed)
@@ -454,7 +451,10 @@ def test_codes_are_found_by_sums_over_groups_as_by_single_regressions(
         code, effect = draw.integers(0, draw.integers(4, 20), n), draw.normal(size=20) * draw.uniform(0, 9)
         table = np.stack([any_column(draw, code, effect) for _ in range(P)], 1)
         expected = {place: found for place in range(P) if (found := plainly(place, table)) is not None}
-        assert _explained_as_labels(range(P), table, np.ones(P, bool), lambda share: True) == (expected, True)
+        for together in (kinds.TOGETHER, 700):
+            with monkeypatch.context() as patch:
+                patch.setattr(kinds, "TOGETHER", together)
+                assert _explained_as_labels(range(P), table, np.ones(P, bool), lambda share: True) == (expected, True)
         codes += len(expected)
     assert codes > 10
 
