@@ -41,9 +41,12 @@ SHORT = {
     "fitting.refits.COUNT": 5,
     "fitting.contest.scoring.FOLDS": 2,
     "methods.em.sizing.EPOCHS": 4,
+    "methods.em.sizing.FOLDS": 2,
+    "methods.start.ITERATIONS": 3,
 }
 """How long refits by gradients are, and how many, how many refits by EM there are, how many folds a comparison of
-models has, and how long EM runs where it chooses a size, in tests that are not marked `full_fits`."""
+models has, how long EM runs and how many folds there are where it chooses a size, and how long the EM runs whose draws
+other fits start from, in tests that are not marked `full_fits`."""
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -51,10 +54,10 @@ def short_fits() -> Iterator[dict[str, int]]:
     """Short refits and comparisons; gives what they are for users."""
     from vgi_cli.fitting import refits
     from vgi_cli.fitting.contest import scoring
-    from vgi_cli.methods import reweighted
+    from vgi_cli.methods import reweighted, start
     from vgi_cli.methods.em import sizing
 
-    files = {"reweighted": reweighted, "refits": refits, "scoring": scoring, "sizing": sizing}
+    files = {"reweighted": reweighted, "refits": refits, "scoring": scoring, "sizing": sizing, "start": start}
     usual = {}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SHORT.items():

@@ -289,7 +289,11 @@ def test_a_comparison_averages_over_what_it_cannot_tell_apart(
 
 
 @pytest.mark.parametrize(
-    "more", [{"average": "none", "trees": "none"}, pytest.param({"score": "loglik"}, marks=pytest.mark.slow)]
+    "more",
+    [
+        {"average": "none", "trees": "none", "table.transform": "linear"},
+        pytest.param({"score": "loglik"}, marks=pytest.mark.slow),
+    ],
 )
 def test_a_comparison_by_density_or_by_request_averages_nothing(tmp_path: Path, more: dict[str, str]) -> None:
     run = vgi_cli.fit(table(30)[["x", "y", "spike"]], out=tmp_path / "run", threads=1, set=more)

@@ -99,8 +99,8 @@ def test_of_many_columns_some_are_looked_at_in_pairs(monkeypatch: pytest.MonkeyP
 
 def test_evidence_is_lacking_where_columns_are_independent_and_nowhere_else() -> None:
     found = {}
-    for effect in (0.0, 1.0):
-        every = [table(300, seed, effect) for seed in range(12)]
+    for effect, count in ((0.0, 12), (1.0, 4)):
+        every = [table(300, seed, effect) for seed in range(count)]
         encoded = [rows(frame, recipe("mixture")) for frame in every]
         found[effect] = [
             is_lacking(scored(frame, recipe("mixture", components=1)), one, torch.ones(300, 3).double())
