@@ -307,6 +307,7 @@ def test_columns_of_levels_without_holes_are_not_scored(tmp_path: Path) -> None:
     assert not run.impute(m=1)[0].isna().any().any()
 
 
+@pytest.mark.full_fits
 def test_nothing_is_said_of_numbers_where_there_are_none(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     group = rng.integers(4, size=200)
