@@ -15,7 +15,7 @@ from vgi_cli.table.frames import from_frame
 
 def lines_of(frame: pd.DataFrame) -> list[str]:
     table = from_frame(frame)
-    return series(table, schema_alone(table))
+    return series(table, schema_alone(table, Said(encoding=Encoding(relations="ignore"))))
 
 
 def daily(r: float, seed: int = 0, n: int = 300) -> pd.DataFrame:

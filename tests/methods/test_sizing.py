@@ -170,6 +170,7 @@ def test_the_score_of_a_row_that_no_candidate_describes_is_bounded() -> None:
     assert plain - 10 < one_far < plain  # nats a row: the far row alone would cost 8,000
 
 
+@pytest.mark.full_fits
 def test_a_mixture_is_charged_for_every_row() -> None:
     assert GaussianMixture.undescribed == 0
     x = torch.tensor([[0.0], [1.0], [1e4]], dtype=torch.float64).repeat(20, 1)[:59]
