@@ -13,14 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.encoding.test_relations import columns, holed
 from tests.table.helpers import from_text, save
 from vgi_cli.columns.base import Encoding, Transform
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import Alarm
+from vgi_cli.encoding import infer
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.errors import InputError, RunError, UsageError
+from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
 
 
@@ -585,3 +588,24 @@ def test_pooled_levels_say_what_that_costs() -> None:
     notes = infer_schema(from_text(f"sku,x\n{rows}\n"), kinds={"sku": "categorical"})[1]
     (note,) = (one for one in notes if "are pooled" in one)
     assert "fills need not keep to what its levels say of other columns" in note and "`--column sku=carry`" in note
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said(),
+        Said(encoding=Encoding("normal", relations="ignore"), kinds={"iso": "carry"}),
+        Said(ids=["number"], rows=np.arange(200) % 3 > 0, bounds={"net": "0:"}),
+    ],
+)
+def test_the_schema_alone_is_the_same_and_nothing_else_is_looked_for(
+    said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = holed(columns())
+    frame["asked"] = np.where(frame.country == "fr", np.nan, np.arange(200) % 7)
+    table = from_frame(frame)
+    whole, notes = infer_schema(table, **said._asdict())
+    monkeypatch.setattr(infer, "excepted_among", None)
+    monkeypatch.setattr(infer, "suspects", None)
+    assert schema_alone(table, said) == whole and notes
+    assert bool(whole.relations) == bool(whole.skips) == (said.encoding.relations == "keep")
