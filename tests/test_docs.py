@@ -298,6 +298,7 @@ def test_hidden_cells_of_readme(sample_folder: Path) -> None:
     near(out, "overall", 6, within=0.06)
 
 
+@pytest.mark.full_fits
 def test_python_of_readme(sample_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The block as it stands, its fit without refits: the command line above is run whole."""
     fit, quick = vgi_cli.fit, {"bootstrap": "none", "trees": "none"}
