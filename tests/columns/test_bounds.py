@@ -24,7 +24,7 @@ from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.scale import Scale
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.errors import InputError, RunError, UsageError
 from vgi_cli.table.reader import read_table
 
@@ -186,7 +186,7 @@ def test_the_limits_of_a_type_hold(tmp_path: Path, kind: pa.DataType, low: float
     texts = pa.array([None if v is None else str(v) for v in values])
     pq.write_table(pa.table({"x": texts.cast(kind)}), tmp_path / "t.parquet")
     table = read_table([tmp_path / "t.parquet"])
-    x = infer_schema(table)[0].columns[0]
+    x = schema_alone(table).columns[0]
     if low is None or high is None:
         assert not x.bounds
         return
@@ -280,7 +280,7 @@ def test_limits_of_the_type_are_a_detail(tmp_path: Path) -> None:
     values = RNG.integers(-50, 50, 100)
     frame = pd.DataFrame({"x": values.astype(np.int8), "y": values.astype(np.int32)})
     frame.to_parquet(tmp_path / "t.parquet")
-    schema = infer_schema(read_table([tmp_path / "t.parquet"]))[0]
+    schema = schema_alone(read_table([tmp_path / "t.parquet"]))
     assert bound_lines(schema.columns) == (None, ["fills of 'x': -128 to 127 (the file's type)"])
 
 
@@ -376,7 +376,7 @@ def test_whatever_is_drawn_in_the_box_is_written_within_the_bounds(
 def test_cells_that_are_dense_up_to_both_ends_end_there(
     values: Any, expected: tuple[float | None, float | None]
 ) -> None:
-    column = infer_schema(from_text("x\n" + "\n".join(repr(float(v)) for v in values) + "\n"))[0].encoded[0]
+    column = schema_alone(from_text("x\n" + "\n".join(repr(float(v)) for v in values) + "\n")).encoded[0]
     assert isinstance(column, Number)
     ends = tuple(None if bound is None else bound.value for bound in (column.lower, column.upper))
     if expected[0] is not None and expected[1] is not None:
@@ -443,7 +443,7 @@ class TestCalendar:
 
     def test_a_date_of_that_name_is_none(self) -> None:
         days = "\n".join(f"2020-01-{1 + i % 29:02d}" for i in range(0, 600, 7))
-        (column,) = infer_schema(from_text(f"day\n{days}\n"))[0].encoded
+        (column,) = schema_alone(from_text(f"day\n{days}\n")).encoded
         assert isinstance(column, Moment) and "calendar" not in {bound.why for bound in column.number.bounds}
 
     @pytest.mark.parametrize("step", [1, 5])

@@ -25,7 +25,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import kind_flag
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import encode
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.evaluation.report import measures
 from vgi_cli.table.base import Table
@@ -162,7 +162,7 @@ def test_times_around_midnight_are_near_each_other() -> None:
     assert codes[-2:].tolist() == [0.0, 86_340.0]
     assert found.spell(codes, None) == [*EVENING, "12:00", "11:59"]
     assert np.array_equal(
-        found.decode(encode(every, infer_schema(table(EVENING))[0], seed=0).table.x[:, :1].numpy())[:-2], codes[:-2]
+        found.decode(encode(every, schema_alone(table(EVENING)), seed=0).table.x[:, :1].numpy())[:-2], codes[:-2]
     )
     assert found.spell(found.decode(found.box()), None) == ["12:00", "11:55"]
     assert found.spell(found.point(codes[:-2, None], "mean"), None) == ["00:00"]
@@ -218,7 +218,7 @@ def test_limits_around_midnight_and_a_schema_that_counts_from_midnight() -> None
 def test_typed_times_around_midnight(kind: pa.DataType) -> None:
     every = [time(int(text[:2]), int(text[3:])) for text in EVENING]
     rows = from_frame(pa.table({"when": pa.array([None, *every], kind), "y": np.arange(len(every) + 1) / 2}))
-    schema = infer_schema(rows)[0]
+    schema = schema_alone(rows)
     found = schema.columns[0]
     assert isinstance(found, Moment) and found.clock.begins == "12:00:00"
     codes = found.codes(rows.column("when"))[1:]
@@ -456,7 +456,7 @@ def test_limits_of_moments_hold_what_is_observed_and_can_be_written() -> None:
 
 
 def test_new_rows_are_read_as_the_fitted_ones() -> None:
-    schema = infer_schema(table([f"{m:%d/%m/%Y}" for m in MOMENTS]))[0]
+    schema = schema_alone(table([f"{m:%d/%m/%Y}" for m in MOMENTS]))
     assert check(table(["31/12/2020", ""]), schema) == []
     with pytest.raises(InputError, match=r"'when' holds dates \(%d/%m/%Y\) in the fit but here '2020-12-31' in row 1"):
         check(table(["2020-12-31"]), schema)
@@ -519,7 +519,7 @@ def test_types_of_parquet_stay_and_fills_are_of_that_type(kind: pa.DataType) -> 
     cells = typed(kind)
     arrow = pa.table({"when": cells, "y": RNG.normal(size=len(cells))})
     rows = from_frame(arrow)
-    schema = infer_schema(rows)[0]
+    schema = schema_alone(rows)
     found = schema.columns[0]
     assert isinstance(found, Moment) and Schema.from_json(schema.to_json()) == schema
     draws = np.array([[[code, 0.0]] * rows.N for code in found.codes(rows.column("when"))[1:3]])
@@ -538,11 +538,11 @@ def test_types_of_parquet_stay_and_fills_are_of_that_type(kind: pa.DataType) -> 
 def test_a_constant_of_a_type_and_an_empty_column_later() -> None:
     arrow = pa.table({"when": pa.array([date(2020, 1, 1)] * 5 + [None]), "y": RNG.normal(size=6)})
     rows = from_frame(arrow)
-    schema = infer_schema(rows)[0]
+    schema = schema_alone(rows)
     (filled,) = to_frames(rows, schema, np.zeros((1, 6, 1)), True, say=print)
     assert filled.column("when").to_pylist() == [date(2020, 1, 1)] * 6
     every = from_frame(pa.table({"when": typed(pa.date32()), "y": RNG.normal(size=61)}))
-    fitted = infer_schema(every)[0]
+    fitted = schema_alone(every)
     later = from_frame(pa.table({"when": pa.nulls(2), "y": [1.0, 2.0]}))
     lines: list[str] = []
     (filled,) = to_frames(later, fitted, np.zeros((1, 2, 2)), True, say=lines.append)
@@ -563,7 +563,7 @@ def test_a_fit_of_parquet_reads_csv_and_the_other_way_round() -> None:
     arrow = from_frame(pa.table({"when": pa.array(stamps, pa.timestamp("us", "UTC")), "y": RNG.normal(size=50)}))
     text = table([f"{m:%Y-%m-%d %H:%M:%S}+00:00" for m in stamps])
     for first, second in ((arrow, text), (text, arrow)):
-        found = infer_schema(first)[0].columns[0]
+        found = schema_alone(first).columns[0]
         assert isinstance(found, Moment)
         codes = found.codes(second.column("when"))
         assert codes.tolist() == [(m - min(stamps)).total_seconds() for m in stamps]
@@ -604,7 +604,7 @@ def test_moments_with_and_without_a_time_zone_are_not_mixed(zoned: bool) -> None
     moments = pd.date_range("2024-01-01", periods=30, freq="7h")
     frames = [pd.DataFrame({"when": when, "x": range(30)}) for when in (moments, moments.tz_localize("UTC"))]
     fitted, new = frames[::-1] if zoned else frames
-    schema, _ = infer_schema(from_frame(fitted))
+    schema = schema_alone(from_frame(fitted))
     has = "in the fit but none here" if zoned else "here but none in the fit"
     with pytest.raises(InputError, match=f"column 'when' has a time zone {has}, first in '2024-01-01") as refused:
         check(from_frame(new), schema)
@@ -617,23 +617,22 @@ def test_days_of_a_zone_are_filled_with_days(zone: str) -> None:
     """The days with which summer time begins and ends have 23 and 25 hours, so that midnights are no multiples."""
     days = pd.date_range("2000-01-01", periods=400, tz=zone).to_series(index=range(400))
     rng = np.random.default_rng(0)
-    column = infer_schema(from_frame(pd.DataFrame({"day": days.where(rng.random(400) > 0.2), "x": np.arange(400.0)})))[
-        0
-    ].encoded[0]
+    frame = pd.DataFrame({"day": days.where(rng.random(400) > 0.2), "x": np.arange(400.0)})
+    column = schema_alone(from_frame(frame)).encoded[0]
     assert isinstance(column, Moment)
     moved = column.codes(from_frame(pd.DataFrame({"day": days})).column("day"))
     np.testing.assert_array_equal(column.clock.snap(moved), moved)
     away = moved + rng.uniform(-11, 11, 400) * 3600
     np.testing.assert_array_equal(column.clock.snap(np.stack([away, moved]))[0], moved)
     hours = pd.Series(pd.date_range("2000-01-01", periods=400, freq="h", tz=zone))
-    other = infer_schema(from_frame(pd.DataFrame({"day": hours, "x": np.arange(400.0)})))[0].encoded[0]
+    other = schema_alone(from_frame(pd.DataFrame({"day": hours, "x": np.arange(400.0)}))).encoded[0]
     assert isinstance(other, Moment) and not other.clock.daily
 
 
 def test_fills_of_days_of_a_zone_are_days(tmp_path: Path) -> None:
     days = pd.Series(pd.date_range("2000-01-01", periods=300, tz="Europe/Berlin"))
     frame = pd.DataFrame({"day": days.where(np.arange(300) % 9 > 0), "x": np.arange(300.0)})
-    few = {"model.factors": 1, "bootstrap": "none"}
-    run = vgi_cli.fit(frame, model="fa", set=few, epochs=5, out=tmp_path / "run")
+    few = {"model.components": 1, "bootstrap": "none"}
+    run = vgi_cli.fit(frame, model="mixture", set=few, epochs=5, out=tmp_path / "run")
     for filled in run.impute(m=2):
         assert (filled.day.dt.normalize() == filled.day).all() and str(filled.day.dt.tz) == "Europe/Berlin"

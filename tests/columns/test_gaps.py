@@ -17,7 +17,7 @@ from vgi_cli.columns.limits import bound_lines
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 
 RNG = np.random.default_rng(0)
 GAUGE = np.array([0.0, 0.0896, 0.1045, 0.1343, *np.round(0.16 + 0.0298 * np.arange(16), 4)])
@@ -82,7 +82,7 @@ def gauge() -> np.ndarray:
 @pytest.mark.parametrize("transform", ["linear", "normal", "none"])
 def test_fills_leave_them_out_and_observed_cells_are_read_back(transform: str) -> None:
     table = table_of(gauge())
-    schema = infer_schema(table, encoding=Encoding(transform))[0]  # type: ignore[arg-type]
+    schema = schema_alone(table, Said(encoding=Encoding(transform)))  # type: ignore[arg-type]
     x = schema.encoded[0]
     assert isinstance(x, Number) and len(x.gaps) >= 14 and schema == Schema.from_json(schema.to_json())
     encoded, missing = encode(table, schema, seed=1).table[:2]
@@ -98,7 +98,7 @@ def test_fills_leave_them_out_and_observed_cells_are_read_back(transform: str) -
 
 def test_they_are_drawn_as_often_as_they_occur() -> None:
     values = gauge()
-    schema = infer_schema(table_of(values), encoding=Encoding("normal"))[0]
+    schema = schema_alone(table_of(values), Said(encoding=Encoding("normal")))
     z = torch.randn(20_000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     fills = decode(z.clamp(*box(schema)), schema)[:, 0]
     for value in GAUGE[6:14]:
@@ -121,7 +121,7 @@ def test_who_names_the_kind_of_few_values_gets_what_lies_between() -> None:
 
 
 def test_levels_have_none() -> None:
-    x = infer_schema(table_of(np.repeat([1, 2, 3, 6], 20)))[0].encoded[0]
+    x = schema_alone(table_of(np.repeat([1, 2, 3, 6], 20))).encoded[0]
     assert x.levels and x.gaps == ()
 
 
@@ -129,7 +129,7 @@ def test_no_date_is_filled_on_a_day_on_which_none_is() -> None:
     days = np.arange("2021-01-01", "2022-06-01", dtype="datetime64[D]")
     work = np.repeat(days[np.is_busday(days)], 10)
     table = from_text("when,y\n" + "".join(f"{day},{i}.5\n" for i, day in enumerate(work)))
-    schema = infer_schema(table)[0]
+    schema = schema_alone(table)
     when = schema.encoded[0]
     assert isinstance(when, Moment) and len(when.number.gaps) == 74
     fills = decode(torch.randn(3000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64), schema)[:, 0]
@@ -141,11 +141,11 @@ def test_no_date_is_filled_on_a_day_on_which_none_is() -> None:
 
 
 def test_they_are_told() -> None:
-    schema = infer_schema(table_of(np.round(GAUGE[:4].repeat(30), 4)))[0]
+    schema = schema_alone(table_of(np.round(GAUGE[:4].repeat(30), 4)))
     assert bound_lines(schema.columns)[1][-1] == (
         "fills of 'x': not in 3 gaps between values that occur again and again, such as 0 to 0.0896"
     )
-    one = infer_schema(table_of(np.repeat([0.5, 1.0, 1.5, 7.0], 30)))[0]
+    one = schema_alone(table_of(np.repeat([0.5, 1.0, 1.5, 7.0], 30)))
     assert bound_lines(one.columns)[1][-1] == (
         "fills of 'x': not in a gap between values that occur again and again: 1.5 to 7"
     )

@@ -20,7 +20,7 @@ from vgi_cli.columns.limits import bound_lines
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_volume
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.errors import RunError
 from vgi_cli.table.base import Table
 
@@ -40,7 +40,7 @@ def table_of(values: Floats) -> Table:
 
 
 def column_of(values: Floats, **encoding: object) -> tuple[Schema, Number]:
-    schema = infer_schema(table_of(values), encoding=Encoding(**encoding))[0]  # type: ignore[arg-type]
+    schema = schema_alone(table_of(values), Said(encoding=Encoding(**encoding)))  # type: ignore[arg-type]
     (column,) = schema.encoded
     assert isinstance(column, Number)
     return schema, column

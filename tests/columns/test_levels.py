@@ -16,7 +16,7 @@ from vgi_cli.columns.lattice import find_levels, levels_at, mostly_gaps, numbers
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.table.base import Table
 from vgi_cli.table.reader import read_table
 
@@ -84,7 +84,7 @@ def test_what_is_said_of_ranges_does_not_concern_them(options: dict[str, object]
 @pytest.mark.parametrize("transform", ["linear", "normal"])
 def test_they_are_read_back_as_themselves(transform: str) -> None:
     table = table_of(np.repeat([1, 2, 3, 6], [80, 60, 40, 20]))
-    schema = infer_schema(table, encoding=Encoding(transform))[0]  # type: ignore[arg-type]
+    schema = schema_alone(table, Said(encoding=Encoding(transform)))  # type: ignore[arg-type]
     x = schema.encoded[0]
     assert schema == Schema.from_json(schema.to_json())
     encoded, missing = (tensor[:, 0].numpy() for tensor in encode(table, schema, seed=1).table[:2])
@@ -102,7 +102,7 @@ def test_they_are_read_back_as_themselves(transform: str) -> None:
 
 def test_under_a_normal_law_of_the_encoded_column_they_come_as_often_as_they_are() -> None:
     values = np.repeat([1, 2, 3, 6], [400, 300, 200, 100])
-    schema = infer_schema(table_of(values), encoding=Encoding("normal"))[0]
+    schema = schema_alone(table_of(values), Said(encoding=Encoding("normal")))
     z = torch.randn(20000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     fills = decode(z.clamp(*box(schema)), schema)[:, 0]
     for level, share in zip(CODES, (0.4, 0.3, 0.2, 0.1), strict=True):
@@ -111,7 +111,7 @@ def test_under_a_normal_law_of_the_encoded_column_they_come_as_often_as_they_are
 
 @pytest.mark.parametrize("transform", ["linear", "normal"])
 def test_their_probabilities_sum_to_one(transform: str) -> None:
-    schema = infer_schema(table_of(np.repeat([1, 2, 3, 6], [80, 60, 40, 20])), encoding=Encoding(transform))[0]  # type: ignore[arg-type]
+    schema = schema_alone(table_of(np.repeat([1, 2, 3, 6], [80, 60, 40, 20])), Said(encoding=Encoding(transform)))  # type: ignore[arg-type]
     every = from_text("x,y\n" + "\n".join(f"{level:g}," for level in CODES) + "\n")
     total = []
     for draw in range(400):
@@ -157,7 +157,7 @@ def test_filled_tables_hold_levels_within_bounds_and_what_was_observed(
         for row in zip(gone, zip(*columns, strict=True), strict=True)
     ]
     table = from_text("code,price,rain\n" + "\n".join(lines) + "\n")
-    schema = infer_schema(table, encoding=Encoding(transform))[0]  # type: ignore[arg-type]
+    schema = schema_alone(table, Said(encoding=Encoding(transform)))  # type: ignore[arg-type]
     names = schema.modelled
     low, high = (side.nan_to_num(0, 6, -6) for side in box(schema))
     z = torch.from_numpy(rng.normal(size=(n, len(names)))).clamp(low, high)

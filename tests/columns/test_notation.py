@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.table.helpers import from_text
 from vgi_cli.columns.notation import MARKS, Notation, notation_of, readings
 from vgi_cli.columns.number import Constant, Number
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.errors import InputError
 from vgi_cli.table.csv.text import quote_if_needed
 from vgi_cli.table.frames import from_frame
@@ -214,7 +214,7 @@ def test_a_number_with_a_unit_among_numbers_is_not_called_missing() -> None:
 
 
 def test_a_constant_keeps_its_unit() -> None:
-    schema, _ = infer_schema(from_text("x,y\n" + "".join(f"{'5 kg' if i % 3 else ''},{i}\n" for i in range(20))))
+    schema = schema_alone(from_text("x,y\n" + "".join(f"{'5 kg' if i % 3 else ''},{i}\n" for i in range(20))))
     [constant] = schema.constants
     assert isinstance(constant, Constant) and constant.spell(np.array([5.0]), None) == ["5 kg"]
     assert constant.summary == "always 5 kg"
@@ -222,7 +222,7 @@ def test_a_constant_keeps_its_unit() -> None:
 
 def test_categories_of_pandas_stay_categories() -> None:
     frame = pd.DataFrame({"dose": [f"{10 * (i % 6 + 1)} mg" for i in range(60)], "y": range(60)})
-    kinds = [infer_schema(from_frame(one))[0].columns[0].kind for one in (frame, frame.astype({"dose": "category"}))]
+    kinds = [schema_alone(from_frame(one)).columns[0].kind for one in (frame, frame.astype({"dose": "category"}))]
     assert kinds == ["integer", "categorical"]
 
 

@@ -18,7 +18,7 @@ from vgi_cli.columns.numerals import write_powers
 from vgi_cli.columns.scale import fit_scale
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import decode, encode
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.errors import InputError
 from vgi_cli.table.texts import spelling
 
@@ -64,12 +64,12 @@ def test_refused_at_fit(cells: list[str], transform: Transform, message: str, hi
 
 
 def test_constants_may_have_any_size() -> None:
-    schema, _ = infer_schema(from_text("x,y\n1e308,1\n1e308,2\n"))
+    schema = schema_alone(from_text("x,y\n1e308,1\n1e308,2\n"))
     assert schema.constants[0].low == 1e308
 
 
 def test_new_values_out_of_all_proportion_are_refused() -> None:
-    schema, _ = infer_schema(from_text("x\n1\n3\n"))
+    schema = schema_alone(from_text("x\n1\n3\n"))
     assert check(from_text("x\n9e14\n"), schema)[0].startswith("column 'x': '9e14' in row 1 (line 2) is far outside")
     with pytest.raises(InputError) as caught:
         check(from_text("x\n2\n-1.7e308\n2e15\n"), schema)
@@ -117,7 +117,7 @@ def test_a_column_with_powers_of_ten_is_filled_in_its_digits() -> None:
     a value that four digits would bring beyond a bound."""
     values = 10 ** np.random.default_rng(0).normal(6, 0.2, 80)
     table = from_text("y\n" + "\n".join(f"{v:.3E}" for v in values) + "\n")
-    column = infer_schema(table)[0].encoded[0]
+    column = schema_alone(table).encoded[0]
     assert isinstance(column, Number) and (column.power, column.digits) == ("E+2", 4)
     assert column.spell(np.array([1234567.0]), 0) == ["1.235E+06"]
     asked = infer_schema(table, kinds={"y": "integer"})[0].encoded[0]
@@ -142,7 +142,7 @@ DIGITS = np.exp(np.random.default_rng(3).normal(2, 2.5, 200))
     ],
 )
 def test_fills_have_the_significant_digits_of_the_column(texts: list[str], digits: int | None) -> None:
-    column = infer_schema(from_text("y\n" + "\n".join(texts) + "\n"))[0].encoded[0]
+    column = schema_alone(from_text("y\n" + "\n".join(texts) + "\n")).encoded[0]
     assert isinstance(column, Number) and column.significant == digits
     if digits == 3:
         codes = np.array([0.0123456, 1.23456, 123.456, 1234.56, 98765.4])
@@ -154,7 +154,7 @@ def test_fills_have_the_significant_digits_of_the_column(texts: list[str], digit
 
 def test_multiples_of_25_stay_such() -> None:
     rents = [25 * round(value / 25) if value < 1000 else 50 * round(value / 50) for value in 400 + 20 * DIGITS]
-    column = infer_schema(from_text("y\n" + "\n".join(map(str, rents)) + "\n"))[0].encoded[0]
+    column = schema_alone(from_text("y\n" + "\n".join(map(str, rents)) + "\n")).encoded[0]
     assert isinstance(column, Number) and column.lattice is not None and column.lattice.step == 25
     assert not (column.written(column.snap(np.linspace(900, 1500, 99))) % 25).any()
 
@@ -196,9 +196,9 @@ def over_decades(text: str, n: int = 300) -> list[str]:
 
 def test_values_that_pile_up_are_seen_over_decades_too() -> None:
     table = from_text("y,x\n" + "".join(f"{cell},{i % 7}\n" for i, cell in enumerate(over_decades("0.5"))))
-    column = infer_schema(table, encoding=Encoding("normal", "room"))[0].encoded[0]
+    column = schema_alone(table, Said(encoding=Encoding("normal", "room"))).encoded[0]
     assert isinstance(column, Number) and [spike.value for spike in column.spikes] == [0.5]
-    split = infer_schema(table, encoding=Encoding("normal", "split"))[0].encoded[0]
+    split = schema_alone(table, Said(encoding=Encoding("normal", "split"))).encoded[0]
     assert isinstance(split, Number) and split.pile == 0.5
     assert column.deviation == pytest.approx(np.std([float(cell) for cell in over_decades("0.5")]))
 
@@ -211,7 +211,7 @@ def test_pairs_along_a_line_are_not_torn_apart_by_logarithms(transform: Transfor
     table = from_text(
         "a,b,c\n" + "".join(f"{x:.15g},{y:.15g},{z:.15g}\n" for x, y, z in zip(a, b, a[::-1], strict=True))
     )
-    columns = infer_schema(table, encoding=Encoding(transform))[0].encoded
+    columns = schema_alone(table, Said(encoding=Encoding(transform))).encoded
     assert [column.scale.logs is None for column in columns if isinstance(column, Number)] == [True, True, False]
     assert columns[2].deviation == pytest.approx(a.std())  # of the values, not of their logarithms
 

@@ -16,7 +16,7 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.periods import first_days, periods_of, week, week_of
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import codes_of, kept_words
 from vgi_cli.encoding.relations import departing
@@ -119,7 +119,7 @@ def test_many_periods_are_dates_and_few_are_levels() -> None:
     }  # fmt: skip
     assert kinds(frame(), quarter="date")["quarter"] == "date"
     assert kinds(frame(300), week="categorical")["month"] == "categorical"
-    [month] = [c for c in infer_schema(from_frame(frame()))[0].columns if c.name == "month"]
+    [month] = [c for c in schema_alone(from_frame(frame())).columns if c.name == "month"]
     assert isinstance(month, Moment) and month.clock.measure == "month" and month.request == "date:%b-%y"
     low, high = (f"{pd.Timestamp(f'{end(frame().date)}'):%b-%y}" for end in (min, max))
     assert month.summary == f"{low} to {high}"
@@ -185,7 +185,7 @@ def test_moments_at_the_end_of_what_64_bits_hold(last: str) -> None:
     moments[0] = np.datetime64(last)
     table = pd.DataFrame({"when": moments, "x": rng.normal(size=N)})
     table["month"] = table["when"].dt.strftime("%Y-%m")
-    schema = infer_schema(from_frame(table))[0]
+    schema = schema_alone(from_frame(table))
     assert [one.names for one in schema.relations] == [("month", "when")]
 
 
@@ -234,7 +234,7 @@ def test_levels_that_are_quarters_end_where_the_calendar_has_it() -> None:
     days = np.sort(rng.choice(np.arange(17_900, 18_900), 110, replace=False))
     days = days[(days % 91 > 12) & (days % 91 < 80)]
     table = pd.DataFrame({"date": texts("%Y-%m-%d", days), "q": texts("%Y-Q%q", days), "x": np.arange(len(days)) / 7})
-    schema = infer_schema(from_frame(table))[0]
+    schema = schema_alone(from_frame(table))
     [relation] = schema.relations
     assert schema.encoded[1].kind == "categorical" and relation.how == "bands"
     every = np.arange(days.min(), days.max() + 1)
@@ -242,7 +242,7 @@ def test_levels_that_are_quarters_end_where_the_calendar_has_it() -> None:
     codes = np.stack([codes_of(from_frame(whole), column) for column in schema.encoded], 1)
     assert np.array_equal(relation.said(codes[:, 0]), codes[:, 1])
     short = table[table.q != table.q[len(days) // 2]]  # a quarter without a level: nothing is said of its days
-    schema = infer_schema(from_frame(short))[0]
+    schema = schema_alone(from_frame(short))
     codes = codes_of(from_frame(table), schema.encoded[0])
     said = schema.relations[0].said(codes)
     assert np.array_equal(np.isnan(said), (table.q == table.q[len(days) // 2]).to_numpy())
@@ -256,7 +256,7 @@ def test_periods_of_moments_with_a_zone_are_local(zone: str) -> None:
     local = moments.dt.tz_localize("UTC").dt.tz_convert(zone)
     table = pd.DataFrame({"when": local, "x": rng.normal(size=2_000)})
     table["month"], table["week"] = local.dt.strftime("%Y-%m"), local.dt.strftime("%G-W%V")
-    schema = infer_schema(from_frame(table))[0]
+    schema = schema_alone(from_frame(table))
     assert [one.names for one in schema.relations] == [("month", "when"), ("week", "when")]
 
 
@@ -280,7 +280,7 @@ def test_the_way_out_of_several_formats_of_months_is_named() -> None:
 
 def test_months_that_the_fit_has_not_seen_come_with_the_kind_that_takes_them() -> None:
     months = pd.DataFrame({"month": ["Jan-24", "Feb-24", "Mar-24"] * 20, "x": np.random.default_rng(0).normal(size=60)})
-    schema = infer_schema(from_frame(months))[0]
+    schema = schema_alone(from_frame(months))
     later, other = months.replace("Mar-24", "Jul-24"), months.replace("Mar-24", "summer")
     with pytest.raises(InputError) as caught:
         check(from_frame(later), schema)

@@ -21,7 +21,7 @@ from vgi_cli.columns.form import FEWEST_OFF
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_volume
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.recode import recoder
 from vgi_cli.encoding.rounding import rounding_in
 from vgi_cli.errors import RunError
@@ -73,10 +73,10 @@ def test_what_is_none(values: np.ndarray, options: dict[str, object]) -> None:
 def test_days_have_room_and_so_has_every_column_unasked() -> None:
     days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.maximum(spent() - 10, 0).round(), unit="D")
     table = from_frame(pd.DataFrame({"x": days, "y": spent()}))
-    moment, number = infer_schema(table, encoding=Encoding(spikes="split"))[0].encoded
+    moment, number = schema_alone(table, Said(encoding=Encoding(spikes="split"))).encoded
     assert isinstance(moment, Moment) and moment.number.pile is None and moment.number.spikes
     assert isinstance(number, Number) and number.pile == 0
-    plain = infer_schema(table)[0].encoded[1]
+    plain = schema_alone(table).encoded[1]
     assert isinstance(plain, Number) and plain.pile is None and plain.spikes[0].value == 0
 
 
@@ -88,7 +88,7 @@ def test_zero_is_one_by_request_however_rare() -> None:
 
 def test_of_many_columns_the_three_with_the_largest_piles() -> None:
     table = from_frame(pd.DataFrame({f"x{i}": spent(400, 0.1 + 0.05 * (i % 7), seed=i) for i in range(7)}))
-    columns = infer_schema(table, encoding=Encoding("normal", "split"))[0].encoded
+    columns = schema_alone(table, Said(encoding=Encoding("normal", "split"))).encoded
     assert [column.width for column in columns] == [1, 1, 1, 1, 2, 2, 2]
     assert isinstance(columns[0], Number) and columns[0].spikes[0].value == 0
 
@@ -108,7 +108,7 @@ def test_every_cell_is_read_back_exactly(seed: int, transform: str, upper: bool)
     units = np.concatenate([rng.choice(10**4, 60, replace=False) + 1, np.zeros(rng.integers(10, 60))])
     cells = [f"{-unit / 100 if upper else unit / 100:.2f}" for unit in rng.permutation(units).astype(int)]
     table = from_text("x\n" + "\n".join(cells) + "\n")
-    schema = infer_schema(table, encoding=Encoding(transform, "split"))[0]  # type: ignore[arg-type]
+    schema = schema_alone(table, Said(encoding=Encoding(transform, "split")))  # type: ignore[arg-type]
     if schema.layout.D == 1:  # too near: no spike
         return
     assert Schema.from_json(schema.to_json()) == schema
@@ -124,7 +124,7 @@ def test_every_cell_is_read_back_exactly(seed: int, transform: str, upper: bool)
 def test_the_probabilities_of_all_values_sum_to_one(transform: str) -> None:
     """0 with probability 0.3, else N(0, 1) encoded; over many draws of the noise."""
     table = from_text("x\n" + "\n".join(f"{v:.1f}" for v in np.minimum(spent(), 60)) + "\n")
-    schema = infer_schema(table, encoding=Encoding(transform, "split"))[0]  # type: ignore[arg-type]
+    schema = schema_alone(table, Said(encoding=Encoding(transform, "split")))  # type: ignore[arg-type]
     every = from_text("x\n" + "\n".join(f"{v / 10:.1f}" for v in range(601)) + "\n")
     total = []
     for draw in range(200):
@@ -138,7 +138,9 @@ def test_the_probabilities_of_all_values_sum_to_one(transform: str) -> None:
 
 
 def test_a_damaged_pile_is_refused() -> None:
-    schema = infer_schema(from_text("x\n" + "\n".join(map(str, spent())) + "\n"), encoding=Encoding(spikes="split"))[0]
+    schema = schema_alone(
+        from_text("x\n" + "\n".join(map(str, spent())) + "\n"), Said(encoding=Encoding(spikes="split"))
+    )
     raw = json.loads(schema.to_json())
     raw["columns"][0]["pile"] = 3.0
     with pytest.raises(RunError, match=r"the pile does not fit its column"):
@@ -147,7 +149,7 @@ def test_a_damaged_pile_is_refused() -> None:
 
 def test_rows_are_recoded_between_transforms() -> None:
     table = from_frame(pd.DataFrame({"x": spent(), "y": spent(seed=1) ** 0.5}))
-    coded = {t: infer_schema(table, encoding=Encoding(t, "split"))[0] for t in TRANSFORMS}  # type: ignore[arg-type]
+    coded = {t: schema_alone(table, Said(encoding=Encoding(t, "split"))) for t in TRANSFORMS}  # type: ignore[arg-type]
     rows = {name: encode(table, schema, seed=3).table for name, schema in coded.items()}
     there = recoder(coded["linear"], coded["normal"])
     assert there is not None and there.rounding == rounding_in(coded["normal"])

@@ -14,7 +14,7 @@ from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.zero_inflated import ZeroInflated
 from vgi_cli.encoding.encoder import encode, log_volume
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.errors import InputError, UsageError
 
 RNG = np.random.default_rng(1)
@@ -89,7 +89,7 @@ def test_limits_are_said_once() -> None:
 def test_zero_is_a_spike_however_few_cells_hold_it() -> None:
     cells = ["0"] * 3 + [f"{v:.2f}" for v in RNG.lognormal(3, 1, 97)]
     rows = from_text("x,y\n" + "".join(f"{cell},{i}.5\n" for i, cell in enumerate(cells)))
-    plain = infer_schema(rows)[0].columns[0]
+    plain = schema_alone(rows).columns[0]
     schema = infer_schema(rows, kinds={"x": "zero-inflated"})[0]
     found = schema.columns[0]
     assert isinstance(plain, Number) and isinstance(found, ZeroInflated)

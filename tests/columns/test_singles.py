@@ -16,7 +16,7 @@ from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.singles import Single, single_of
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.table.base import Table
 
 N = 400
@@ -59,7 +59,7 @@ class TestReading:
     @pytest.mark.parametrize(("write", "digits"), [(by_r, 15), (by_pandas, 17)])
     def test_columns_are_those_of_the_fractions(self, write: Callable[[Floats], list[str]], digits: int) -> None:
         """Step, limits, gaps, heaps, scale: everything but how cells are written."""
-        read, fractions = infer_schema(table(write))[0], infer_schema(table(plainly))[0]
+        read, fractions = schema_alone(table(write)), schema_alone(table(plainly))
         for name in ("score", "share", "rate"):
             column, plain = number(read, name), number(fractions, name)
             assert column.single == Single(digits) and plain.single is None
@@ -70,24 +70,24 @@ class TestReading:
 
     def test_messages_print_the_fractions(self) -> None:
         read = table(by_r)
-        schema = infer_schema(read)[0]
+        schema = schema_alone(read)
         summary, lines = bound_lines(schema.encoded)
-        assert lines == bound_lines(infer_schema(table(plainly))[0].encoded)[1]
+        assert lines == bound_lines(schema_alone(table(plainly)).encoded)[1]
         said = " ".join([summary or "", *lines, *(column.summary for column in schema.encoded)])
         assert "gaps" in said and "999" not in said and "0000" not in said
 
     def test_cells_of_another_table(self) -> None:
         """What was no such fraction stays as it is."""
-        schema = infer_schema(table(by_r))[0]
+        schema = schema_alone(table(by_r))
         other = from_text("score,share,rate\n601.299987792969,0.5,601.3\n1,,601.29998\n")
         codes = [column.codes(other.column(column.name)) for column in schema.encoded]
         assert codes[0].tolist() == [601.3, 1.0] and codes[2].tolist() == [601.3, 601.29998]
         assert codes[1][0] == 0.5 and np.isnan(codes[1][1])
 
     def test_a_schema_keeps_it(self) -> None:
-        schema = infer_schema(table(by_r))[0]
+        schema = schema_alone(table(by_r))
         assert Schema.from_json(schema.to_json()) == schema
-        assert '"single"' not in infer_schema(table(plainly))[0].to_json()
+        assert '"single"' not in schema_alone(table(plainly)).to_json()
 
     def test_other_numbers_are_as_they_are_written(self) -> None:
         rng = np.random.default_rng(1)
@@ -114,7 +114,7 @@ class TestWriting:
     @pytest.mark.parametrize("write", [by_r, by_pandas])
     def test_fills_are_written_as_cells_are(self, write: Callable[[Floats], list[str]], tmp_path: Path) -> None:
         read = table(write, holes=7)
-        schema = infer_schema(read)[0]
+        schema = schema_alone(read)
         truth = np.stack([SCORES, SHARES, RATES], 1)
         out = tmp_path / "filled.csv"
         write_imputed(read, schema, truth[None], layout="single", out=out)
@@ -122,14 +122,14 @@ class TestWriting:
             "score,share,rate",
             *(",".join(cells) for cells in zip(*map(write, truth.T), strict=True)),
         ]
-        again = infer_schema(from_text(out.read_bytes()))[0]
+        again = schema_alone(from_text(out.read_bytes()))
         assert [number(again, name).single for name in again.modelled] == [
             number(schema, name).single for name in schema.modelled
         ]
 
     def test_fills_of_parquet_hold_the_same_numbers(self, tmp_path: Path) -> None:
         read = table(by_r, holes=7)
-        schema, truth = infer_schema(read)[0], np.stack([SCORES, SHARES, RATES], 1)
+        schema, truth = schema_alone(read), np.stack([SCORES, SHARES, RATES], 1)
         out = tmp_path / "filled.parquet"
         write_imputed(read, schema, truth[None], layout="single", out=out)
         written = pq.read_table(out).to_pydict()

@@ -104,7 +104,7 @@ def test_a_block_of_both_kinds_is_a_law_whatever_part_of_it_is_missing(family, e
     """Summed over its levels and integrated over its number: 1, and so if widened; draws keep what is given."""
     q = rough_conditionals(table=MIXED_BLOCK, conditional=family, kernel="extended" if extended else "standard")
     q.requires_grad_(False)
-    grid = torch.linspace(-100, 100, 8001, dtype=torch.float64)
+    grid = torch.linspace(-100, 100, 4001, dtype=torch.float64)
     x, _, g = rows(1)
     block = q.block_of[torch.tensor([0])]
     for part in PARTS:

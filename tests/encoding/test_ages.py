@@ -19,7 +19,7 @@ from vgi_cli.columns.calendar import Span, day_from, place_of
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.orders import out_of_order
 from vgi_cli.errors import RunError
@@ -140,7 +140,7 @@ class TestFound:
         frame.born = frame.born.where(frame.born.dt.year > 1970, frame.born + pd.DateOffset(years=40))
         frame.age = ages(frame.born, frame.admitted)
         frame.to_csv(tmp_path / "t.csv", index=False, date_format=format)
-        assert completed(infer_schema(read_table([tmp_path / "t.csv"]))[0]) == SAID
+        assert completed(schema_alone(read_table([tmp_path / "t.csv"]))) == SAID
 
     def test_in_parquet(self, tmp_path: Path) -> None:
         """Dates beside datetimes: the day counts."""
@@ -148,7 +148,7 @@ class TestFound:
         frame.admitted += pd.to_timedelta(np.random.default_rng(0).integers(0, 86_400, len(frame)), "s")
         frame.born = frame.born.dt.date
         frame.to_parquet(tmp_path / "t.parquet")
-        schema = infer_schema(read_table([tmp_path / "t.parquet"]))[0]
+        schema = schema_alone(read_table([tmp_path / "t.parquet"]))
         assert completed(schema) == SAID
         (relation,) = (one for one in schema.relations if one.span is not None)
         assert [count for count, _ in relation.dates] == ["D", "s"]

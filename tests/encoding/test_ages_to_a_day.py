@@ -18,7 +18,7 @@ from tests.encoding.test_relations import codes_in, holed, schema_of
 from tests.schemas import checked
 from vgi_cli.columns.calendar import Span, day_between
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.relations import departing, departures
 from vgi_cli.errors import RunError
@@ -82,7 +82,7 @@ class TestFound:
     @pytest.mark.parametrize("format", ["%d.%m.%Y", "%Y-%m-%d %H:%M"])
     def test_in_csv(self, tmp_path: Path, format: str) -> None:
         holed(pupils()).to_csv(tmp_path / "t.csv", index=False, date_format=format)
-        schema = infer_schema(read_table([tmp_path / "t.csv"]))[0]
+        schema = schema_alone(read_table([tmp_path / "t.csv"]))
         assert len(said(schema)) == 1
         assert Schema.from_json(schema.to_json()) == schema
         assert checked("schema", schema.to_json())["relations"]

@@ -12,7 +12,7 @@ import pytest
 from tests.table.helpers import from_text, save
 from vgi_cli.columns.wording import Alarm
 from vgi_cli.encoding.check import Check, Holes, check
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.errors import InputError
 from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
@@ -33,7 +33,7 @@ def test_what_becomes_of_each_hole() -> None:
 
 
 def test_columns_that_the_fit_does_not_know_keep_their_holes() -> None:
-    schema, _ = infer_schema(from_text("a,b\n1,2\n3,5\n"))
+    schema = schema_alone(from_text("a,b\n1,2\n3,5\n"))
     holes = Holes(schema).add(from_text("b,extra,a\n,,1\n2,,\n"))
     assert (holes.filled, holes.staying) == (2, {"extra": 2})
     assert holes.notes() == ["2 holes will stay, in a column that is not modelled: 'extra' (2)"]
@@ -43,7 +43,7 @@ def test_blocks_add_up_and_many_columns_are_cut_short() -> None:
     names = [f"t{i}" for i in range(17)]
     rows = [",".join(["x"] * 17 + ["1"]), ",".join([""] * 17 + ["2"])]
     text = ",".join([*names, "a"]) + "\n"
-    schema, _ = infer_schema(from_text(text + "\n".join(rows) + "\n"))
+    schema = schema_alone(from_text(text + "\n".join(rows) + "\n"))
     holes = Holes(schema)
     for _ in range(2):
         holes.add(from_text(text + "\n".join(rows) + "\n"))
@@ -59,7 +59,7 @@ def test_what_a_mask_hides_in_a_carried_column_is_written_as_it_is(suffix: str, 
         data = tmp_path / "data.parquet"
         pd.DataFrame({"a": [1, 2, 3], "t": ["x", None, "z"]}).to_parquet(data)
     table = read_table([str(data)], mask=mask)
-    schema, _ = infer_schema(table)
+    schema = schema_alone(table)
     holes = Holes(schema).add(table)
     assert (holes.filled, holes.staying) == (1, {"t": 1})
 
@@ -72,7 +72,7 @@ def test_no_line_without_such_holes() -> None:
 
 def test_of_a_table_in_memory_the_hint_names_what_python_takes() -> None:
     fitted = from_frame(pd.DataFrame({"c": list("abab" * 5), "x": range(20)}))
-    schema, _ = infer_schema(fitted)
+    schema = schema_alone(fitted)
     with pytest.raises(InputError) as refused:
         check(from_frame(pd.DataFrame({"c": ["a", "new"], "x": [1, 2]})), schema)
     assert refused.value.hint == "`unseen='missing'` fills such cells, `unseen='carry'` leaves them as they are"
@@ -105,14 +105,14 @@ def days(first: str, count: int) -> pd.DataFrame:
     ],
 )
 def test_a_column_most_of_which_is_outside_the_range_of_the_fit_is_a_warning(frame: Any, line: str | None) -> None:
-    schema, _ = infer_schema(from_frame(days("2026-01-01", 60)))
+    schema = schema_alone(from_frame(days("2026-01-01", 60)))
     urgent = [note for note in check(from_frame(frame), schema) if isinstance(note, Alarm)]
     assert urgent == ([] if line is None else [line])
 
 
 def test_few_cells_far_outside_are_a_note_and_a_hundredth_of_the_column_a_warning() -> None:
     fitted = days("2026-01-01", 400)
-    schema, _ = infer_schema(from_frame(fitted))
+    schema = schema_alone(from_frame(fitted))
     for count, urgent in ((1, False), (4, True)):
         frame = fitted.copy()
         frame.loc[: count - 1, "y"] = 1000.0

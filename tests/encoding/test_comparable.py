@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from vgi_cli.encoding.comparable import alike_names, chance_of_order
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.table.frames import from_frame
 
 
 def pairs(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    return [(one.low, one.high) for one in infer_schema(from_frame(frame))[0].orders]
+    return [(one.low, one.high) for one in schema_alone(from_frame(frame)).orders]
 
 
 def grown(seed: int, n: int = 600, noise: float = 0.25) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.relations import Relation, halves_at
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.digits import significant_of
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.relations import departing
 from vgi_cli.table.frames import from_frame
@@ -23,7 +23,7 @@ N = 300
 
 
 def schema_of(frame: pd.DataFrame) -> Schema:
-    return infer_schema(from_frame(frame))[0]
+    return schema_alone(from_frame(frame))
 
 
 def to_digits(values: Floats, digits: int) -> Floats:

@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 from vgi_cli.encoding.dummies import dummies
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.table.frames import from_frame
 
 
 def lines_of(frame: pd.DataFrame) -> list[str]:
     table = from_frame(frame)
-    return dummies(table, infer_schema(table)[0])
+    return dummies(table, schema_alone(table))
 
 
 def spread(seed: int, n: int = 200, holes: float = 0.1) -> pd.DataFrame:
@@ -36,7 +36,7 @@ def test_each_set_has_a_line(seed: int) -> None:
             "column of levels in their place keeps it"
         )
     table = from_frame(spread(seed))
-    assert set(lines_of(spread(seed))) <= set(suspects(table, infer_schema(table)[0]))
+    assert set(lines_of(spread(seed))) <= set(suspects(table, schema_alone(table)))
 
 
 def test_what_is_none() -> None:

@@ -17,7 +17,7 @@ from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.maths.noise import row_keys
 from vgi_cli.table.base import Table
 from vgi_cli.table.reader import read_table
@@ -221,7 +221,7 @@ class TestLogVolume:
 
     def test_counts_observed_cells_only(self) -> None:
         table = from_text("x,y\n1.5,10\n2.25,\n,30\n,\n9.75,20\n")
-        schema, _ = infer_schema(table)
+        schema = schema_alone(table)
         (x, missing, *_), _ = encode(table, schema, seed=0)
         assert schema.encoded[0].scale is not None and schema.encoded[1].scale is not None
         a = math.log(0.01) - math.log(schema.encoded[0].scale.sd)
@@ -235,7 +235,7 @@ def test_units_do_not_change_the_likelihood_but_by_their_jacobian() -> None:
     total = []
     for factor in (1.0, 128.0):  # a power of two: standardised values are the same to the last bit
         table = from_text("x\n" + "\n".join(repr(v) for v in (metres * factor).tolist()) + "\n")
-        schema, _ = infer_schema(table)
+        schema = schema_alone(table)
         (x, missing, *_), _ = encode(table, schema, seed=0)
         log_p = torch.distributions.Normal(0.0, 1.0).log_prob(x)[:, 0]
         total.append((log_p + log_volume(missing, x, schema)).mean())

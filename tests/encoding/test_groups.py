@@ -13,7 +13,7 @@ import pytest
 from tests.table.helpers import from_text
 from vgi_cli.columns.wording import Alarm
 from vgi_cli.encoding.groups import Alike, Ranked, alike, analyses, isotonic, repeated, von_neumann
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.table.base import Table
 from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
@@ -110,7 +110,7 @@ def test_numbers_that_work_like_names_are_said(groups: int, rows: int) -> None:
 
 def numbered(table: Table) -> set[str]:
     """The columns whose numbers are said to work like names."""
-    return set(Ranked(table, infer_schema(table)[0]).numbered)
+    return set(Ranked(table, schema_alone(table)).numbered)
 
 
 @pytest.mark.parametrize("order", ["sorted", "mixed"])
@@ -237,7 +237,7 @@ def test_what_a_parabola_leaves_is_the_test_of_lack_of_fit() -> None:
     group, y = rng.integers(0, 6, 200), rng.normal(size=200)
     y += np.array([0.0, 0.6, -0.5, 0.2, 0.9, 0.0])[group]
     of = table(a=[f"s{i}" for i in group], y=y)
-    [found] = analyses(Ranked(of, infer_schema(of)[0]), "a", group)
+    [found] = analyses(Ranked(of, schema_alone(of)), "a", group)
     ranks = pd.Series(y).round(4).rank(method="min") - 1
     one_hot, curve = np.eye(6)[group], np.vander(group, 3)
     full, less = (np.square(ranks - m @ np.linalg.lstsq(m, ranks, rcond=None)[0]).sum() for m in (one_hot, curve))
@@ -298,7 +298,7 @@ def test_the_analysis_of_variance_is_that_of_scipy() -> None:
 
     group, y = clinics(12, 9, 0.3, seed=5)
     of = table(a=[f"s{i}" for i in group], y=y)
-    schema = infer_schema(of)[0]
+    schema = schema_alone(of)
     found = alike(Ranked(of, schema), "a", group.astype(np.int64), 1.0)
     ranks = rankdata(y)
     expected = f_oneway(*(ranks[group == i] for i in range(12)))
@@ -367,7 +367,7 @@ def test_what_other_columns_explain_is_no_alarm(seed: int) -> None:
 
     def alarms(frame: pd.DataFrame) -> list[str]:
         table = from_frame(frame)
-        lines = repeated(Ranked(table, infer_schema(table)[0]))
+        lines = repeated(Ranked(table, schema_alone(table)))
         return [line for line in lines if isinstance(line, Alarm) and "'well'" in line]
 
     assert alarms(frame) == []
@@ -390,7 +390,7 @@ def schools(rows: int = 12) -> pd.DataFrame:
 def test_a_number_that_follows_from_a_key_is_no_name() -> None:
     """The size of a school, which differs from those of all others, and has nothing of a name beside the school's."""
     frame = schools()
-    schema = infer_schema(table(**frame))[0]
+    schema = schema_alone(table(**frame))
     assert [one.names for one in schema.relations] == [("size", "school")]
     assert numbered(table(**frame)) == {"school"}
     assert numbered(table(**frame.drop(columns="school"))) == {"size"}

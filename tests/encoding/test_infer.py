@@ -13,14 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.encoding.test_relations import columns, holed
 from tests.table.helpers import from_text, save
 from vgi_cli.columns.base import Encoding, Transform
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import Alarm
+from vgi_cli.encoding import infer
 from vgi_cli.encoding.check import check
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.errors import InputError, RunError, UsageError
+from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
 
 
@@ -126,7 +129,7 @@ def test_parquet_decides_by_type_and_value(tmp_path: Path) -> None:
         }
     )
     frame.to_parquet(tmp_path / "t.parquet")
-    schema, _ = infer_schema(read_table([tmp_path / "t.parquet"]))
+    schema = schema_alone(read_table([tmp_path / "t.parquet"]))
     assert [c.kind for c in schema.columns] == ["integer", "numeric", "carried", "boolean", "constant-moment"]
     assert schema.columns[1].resolution == 0.1
     schema, _ = infer_schema(read_table([tmp_path / "t.parquet"]), kinds={"text": "integer"})
@@ -137,7 +140,7 @@ def test_decimals_of_parquet_keep_their_resolution(tmp_path: Path) -> None:
     values = [Decimal(i).scaleb(-2) for i in range(-500, 500, 7)]
     pq.write_table(pa.table({"x": pa.array([None, *values], pa.decimal128(8, 2))}), tmp_path / "t.parquet")
     table = read_table([tmp_path / "t.parquet"])
-    schema, _ = infer_schema(table)
+    schema = schema_alone(table)
     assert table.numeric("x")[1:].tolist() == [float(value) for value in values]
     assert schema.columns[0].lattice is not None and schema.columns[0].lattice.decimals == 2
 
@@ -149,13 +152,13 @@ def test_ninety_percent() -> None:
         " | `--na-values '?'` if that means missing, or `--column x=carry` to carry the column as it is"
     )
     below = from_text(f"x,y\n{rows.replace(chr(10), f',1{chr(10)}')},2\n?,1\n!,1\n")
-    assert infer_schema(below)[0].columns[0].kind == "carried"
+    assert schema_alone(below).columns[0].kind == "carried"
 
 
 def test_ninety_percent_counts_observed_cells_only() -> None:
     rows = "\n".join(f"{i},1" for i in range(8))
     table = from_text(f"x,y\n{rows}\n,1\n,1\n,2\n?,1\n")
-    assert infer_schema(table)[0].columns[0].kind == "carried"
+    assert schema_alone(table).columns[0].kind == "carried"
 
 
 def test_ninety_percent_counts_the_others_and_knows_codes() -> None:
@@ -328,7 +331,7 @@ class TestQualtrics:
         assert caught.value.hint == "delete row 1 (line 2)"
 
     def test_such_a_text_further_down_is_an_answer(self) -> None:
-        assert infer_schema(from_text(f"id,Q1\n{self.ROWS}{self.IDS}"))[0].columns[1].kind == "categorical"
+        assert schema_alone(from_text(f"id,Q1\n{self.ROWS}{self.IDS}")).columns[1].kind == "categorical"
 
 
 @pytest.mark.parametrize(("every", "of", "told"), [(1, 40, True), (1, 19, False), (4, 40, False), (0, 40, False)])
@@ -424,7 +427,7 @@ class TestJson:
         rows = "\n".join(
             f"{a!r},{b}" for a, b in zip(rng.lognormal(size=50).tolist(), rng.integers(0, 5, 50), strict=True)
         )
-        schema, _ = infer_schema(from_text(f"x,y\n{rows}\n"), encoding=Encoding(transform))  # type: ignore[arg-type]
+        schema = schema_alone(from_text(f"x,y\n{rows}\n"), Said(encoding=Encoding(transform)))  # type: ignore[arg-type]
         assert Schema.from_json(schema.to_json()) == schema
         assert Schema.from_json(self.schema.to_json().encode()) == self.schema
 
@@ -462,7 +465,7 @@ class TestJson:
 
 def test_masks_hide_what_a_kind_is_inferred_from(tmp_path: Path) -> None:
     table = from_text("x,y\n1.5,1\n2,2\n9,3\n", mask=save(tmp_path, "m.csv", "x,y\n0,1\n1,1\n1,1\n"))
-    schema, _ = infer_schema(table)
+    schema = schema_alone(table)
     assert (schema.columns[0].kind, schema.columns[0].low) == ("integer", 2)
 
 
@@ -487,11 +490,11 @@ def test_statistics_come_from_the_rows_that_are_named(transform: Transform) -> N
     tables = [from_text(some_rows(held)) for held in (0, 37, 71)]
     schemas = [infer_schema(table, encoding=Encoding(transform), rows=ROWS)[0] for table in tables]
     assert schemas[0] == schemas[1] == schemas[2] == Schema.from_json(schemas[1].to_json())
-    everything = [infer_schema(table, encoding=Encoding(transform))[0] for table in tables]
+    everything = [schema_alone(table, Said(encoding=Encoding(transform))) for table in tables]
     assert everything[0] != everything[1] != everything[2]
     assert all(column.spikes for column in schemas[0].encoded[2:])
     fitted = from_text("\n".join(line for i, line in enumerate(some_rows(0).splitlines()) if i == 0 or ROWS[i - 1]))
-    assert infer_schema(fitted, encoding=Encoding(transform))[0] == schemas[0]  # as if the others were not there
+    assert schema_alone(fitted, Said(encoding=Encoding(transform))) == schemas[0]  # as if the others were not there
 
 
 def test_what_a_column_is_comes_from_all_rows() -> None:
@@ -585,3 +588,24 @@ def test_pooled_levels_say_what_that_costs() -> None:
     notes = infer_schema(from_text(f"sku,x\n{rows}\n"), kinds={"sku": "categorical"})[1]
     (note,) = (one for one in notes if "are pooled" in one)
     assert "fills need not keep to what its levels say of other columns" in note and "`--column sku=carry`" in note
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said(),
+        Said(encoding=Encoding("normal", relations="ignore"), kinds={"iso": "carry"}),
+        Said(ids=["number"], rows=np.arange(200) % 3 > 0, bounds={"net": "0:"}),
+    ],
+)
+def test_the_schema_alone_is_the_same_and_nothing_else_is_looked_for(
+    said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = holed(columns())
+    frame["asked"] = np.where(frame.country == "fr", np.nan, np.arange(200) % 7)
+    table = from_frame(frame)
+    whole, notes = infer_schema(table, **said._asdict())
+    monkeypatch.setattr(infer, "excepted_among", None)
+    monkeypatch.setattr(infer, "suspects", None)
+    assert schema_alone(table, said) == whole and notes
+    assert bool(whole.relations) == bool(whole.skips) == (said.encoding.relations == "keep")

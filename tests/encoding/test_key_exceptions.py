@@ -9,7 +9,7 @@ import pytest
 from tests.encoding.test_keys import named, panel
 from tests.encoding.test_other_keys import plants
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.encoding.key_exceptions import excepted_keys
 from vgi_cli.encoding.redundant import every_kept
 from vgi_cli.table.frames import from_frame
@@ -105,7 +105,7 @@ def test_nothing_in_what_has_to_do_with_no_key(seed: int) -> None:
 def test_a_column_of_which_something_else_is_said_is_left_out() -> None:
     frame = panel()
     frame.loc[17, "index"] = 90.0
-    schema, _ = infer_schema(from_frame(frame))
+    schema = schema_alone(from_frame(frame))
     assert [(one.name, one.by) for one in excepted_keys(from_frame(frame), schema)] == [("index", "year")]
     assert not excepted_keys(from_frame(frame), schema, ["index"])
 

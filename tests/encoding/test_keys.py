@@ -14,7 +14,7 @@ from vgi_cli.columns.number import Number
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.keys import told_by_keys, unlike_keys
 from vgi_cli.encoding.redundant import every_kept
@@ -476,7 +476,7 @@ def test_values_of_keys_with_several_rows_make_no_gaps(carried: bool, dates: boo
     frame = named(frame) if carried else frame
 
     def gaps(table: pd.DataFrame) -> tuple[tuple[float, float], ...]:
-        (column,) = (one for one in infer_schema(from_frame(table), encoding=KEPT)[0].encoded if one.name == "born")
+        (column,) = (one for one in schema_alone(from_frame(table), Said(encoding=KEPT)).encoded if one.name == "born")
         number = column.number if isinstance(column, Moment) else column
         assert isinstance(number, Number)
         return number.gaps

@@ -14,7 +14,7 @@ import vgi_cli
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import decode, encode
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.known_groups import ELSEWHERE, group_probability
 from vgi_cli.encoding.redundant import codes_of
@@ -38,7 +38,7 @@ def genotypes(n: int = 500, *, words: bool = False) -> pd.DataFrame:
 
 
 def fitted(frame: pd.DataFrame) -> tuple[Schema, Floats]:
-    schema = infer_schema(from_frame(frame))[0]
+    schema = schema_alone(from_frame(frame))
     (relation,) = schema.relations
     assert (relation.names, relation.how) == (("copies", "genotype"), "groups")
     return schema, np.stack([codes_of(from_frame(frame), one) for one in schema.encoded], 1)

@@ -20,7 +20,7 @@ from tests.schemas import checked
 from vgi_cli.columns.calendar import LENGTHS, Rounding, Span, code_from, place_in
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.encoding.relations import departures
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
@@ -128,7 +128,7 @@ class TestFound:
     def test_in_csv(self, tmp_path: Path, format: str) -> None:
         frame = stays()[["full", "nights", "discharged", "admitted"]]
         frame.to_csv(tmp_path / "t.csv", index=False, date_format=format)
-        assert completed(infer_schema(read_table([tmp_path / "t.csv"]))[0]) == [FULL, NIGHTS]
+        assert completed(schema_alone(read_table([tmp_path / "t.csv"]))) == [FULL, NIGHTS]
 
     @pytest.mark.parametrize(
         ("span", "rounding", "words"),

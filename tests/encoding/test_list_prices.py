@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.frames import from_frame
@@ -29,7 +29,7 @@ def orders(seed: int = 12, n: int = 600) -> pd.DataFrame:
 
 
 FRAME = orders()
-SCHEMA = infer_schema(from_frame(FRAME))[0]
+SCHEMA = schema_alone(from_frame(FRAME))
 TRUE = np.stack([codes_of(from_frame(FRAME), one) for one in SCHEMA.encoded], 1)
 AT = {name: place for place, name in enumerate(SCHEMA.modelled)}
 

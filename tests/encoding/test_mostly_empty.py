@@ -11,7 +11,7 @@ import pytest
 
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import Alarm
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
 
@@ -98,7 +98,7 @@ def test_columns_that_are_missing_in_the_same_rows_are_left_out_together() -> No
 
 
 def test_a_schema_keeps_them() -> None:
-    schema, _ = infer_schema(from_frame(coupons(np.random.default_rng(0))))
+    schema = schema_alone(from_frame(coupons(np.random.default_rng(0))))
     raw = json.loads(schema.to_json())
     assert Schema.from_json(schema.to_json()).mostly_empty == schema.mostly_empty
     with pytest.raises(RunError, match=r"schema\.json"):

@@ -18,7 +18,7 @@ from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.orders import SMALL, Chance, Order, Ties
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.orders import crossings, keep_orders
 from vgi_cli.encoding.redundant import codes_of, kept_words
@@ -49,7 +49,7 @@ def stays(seed: int = 0, n: int = N) -> pd.DataFrame:
 
 
 def schema_of(frame: pd.DataFrame, encoding: Encoding = Encoding()) -> Schema:  # noqa: B008 - it is frozen
-    return infer_schema(from_frame(frame), encoding=encoding)[0]
+    return schema_alone(from_frame(frame), Said(encoding=encoding))
 
 
 def pairs(schema: Schema) -> list[tuple[str, str]]:
@@ -466,7 +466,7 @@ def test_days_and_times_are_in_order(seed: int) -> None:
     """A time is no later than a day where it is on that day."""
     frame = visits(seed)
     table = from_frame(frame)
-    schema = infer_schema(table)[0]
+    schema = schema_alone(table)
     assert [column.kind for column in schema.encoded] == ["date", "date", "datetime", "integer"]
     assert set(pairs(schema)) == {("admitted", "operated"), ("operated", "discharged")}
     assert Schema.from_json(schema.to_json()) == schema

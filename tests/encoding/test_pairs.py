@@ -17,7 +17,7 @@ from tests.encoding.test_relations import IGNORED, codes_in, holed, schema_of
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import encode
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.keeping import keep_but_for_blanks, keep_relations
 from vgi_cli.encoding.redrawing import DrawnRows
 from vgi_cli.encoding.redundant import every_kept, kept_words
@@ -267,7 +267,7 @@ class TestKept:
 def test_which_draws_a_sampler_accepts(table: Callable[..., pd.DataFrame], names: tuple[str, ...]) -> None:
     """A level that says another number than the observed one is drawn anew, if some level says that one."""
     frame = table()
-    schema, _ = infer_schema(from_frame(frame))
+    schema = schema_alone(from_frame(frame))
     rows = encode(from_frame(frame), schema, seed=0).table
     x, missing = rows.x.to(torch.float32).double().numpy(), np.zeros(rows.x.shape, bool)
     first, second, third = (schema.layout.slices[schema.modelled.index(name)].start for name in names)

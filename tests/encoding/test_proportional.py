@@ -8,7 +8,7 @@ import pytest
 
 from vgi_cli.columns.base import Encoding, Transform
 from vgi_cli.encoding import proportional
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.table.frames import from_frame
 
 LINEAR, BENT = Encoding("linear"), Encoding("normal")
@@ -76,7 +76,7 @@ def test_values_that_pile_up_hinder_where_they_do_so_among_logarithms_too(value:
     table["months"] = months
     table.loc[:4, ["months", "total"]] = [0, np.nan]
     for encoding in (LINEAR, BENT):
-        alone = infer_schema(from_frame(table[["months"]]), encoding=encoding)[0].encoded[0]
+        alone = schema_alone(from_frame(table[["months"]]), Said(encoding=encoding)).encoded[0]
         assert [spike.value for spike in alone.spikes] == [value]  # type: ignore[attr-defined]
         assert logs_in(table, encoding) == found
 

@@ -8,7 +8,7 @@ import pytest
 
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.infer import Said, infer_columns, infer_schema
+from vgi_cli.encoding.infer import Said, infer_columns, infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.table.frames import from_frame
 
@@ -66,7 +66,7 @@ def test_codes_of_which_another_one_is_composed_stay_codes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"region": rng.choice([1, 7, 13, 99], N), "place": rng.integers(1, 60, N)})
     frame["code"] = 100 * frame.region + frame.place
-    assert kinds(infer_schema(from_frame(frame))[0])["region"] == "categorical"
+    assert kinds(schema_alone(from_frame(frame)))["region"] == "categorical"
 
 
 def test_what_nothing_is_computed_from_stays_a_code() -> None:
@@ -74,7 +74,7 @@ def test_what_nothing_is_computed_from_stays_a_code() -> None:
         rng = np.random.default_rng(seed)
         frame = pd.DataFrame({f"x{i}": rng.choice([1, 7, 13, 99], N) for i in range(6)})
         frame[["y", "z"]] = rng.integers(0, 40, (N, 2))
-        found = kinds(infer_schema(from_frame(frame))[0])
+        found = kinds(schema_alone(from_frame(frame)))
         assert [found[f"x{i}"] for i in range(6)] == ["categorical"] * 6
 
 
@@ -82,7 +82,7 @@ def test_who_names_the_kind_or_wants_no_relations_has_it_so() -> None:
     table = from_frame(invoices(0))
     schema, notes = infer_schema(table, kinds={"quantity": "categorical"})
     assert kinds(schema)["quantity"] == "categorical" and not [note for note in notes if "'quantity' is taken" in note]
-    schema, _ = infer_schema(table, encoding=Encoding(relations="ignore"))
+    schema = schema_alone(table, Said(encoding=Encoding(relations="ignore")))
     assert kinds(schema)["quantity"] == kinds(schema)["vat"] == "categorical"
 
 
@@ -97,7 +97,7 @@ def test_the_statistics_of_some_rows_are_of_the_same_kind() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_fills_keep_to_what_is_computed(seed: int) -> None:
     frame = invoices(seed).dropna(subset=["quantity", "price", "amount"])[["quantity", "price", "amount"]]
-    schema = infer_schema(from_frame(frame))[0]
+    schema = schema_alone(from_frame(frame))
     true = frame.to_numpy()
     rng = np.random.default_rng(seed)
     missing = rng.random(true.shape) < 0.4

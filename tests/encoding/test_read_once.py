@@ -11,7 +11,7 @@ import torch
 
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.encoding import infer
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.fitting.rows import refitted
 from vgi_cli.settings.recipe import Recipe
@@ -65,7 +65,7 @@ def test_codes_are_made_once_and_anew_where_cells_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = visits(tmp_path)
-    (day,) = (column for column in infer_schema(table)[0].encoded if isinstance(column, Moment))
+    (day,) = (column for column in schema_alone(table).encoded if isinstance(column, Moment))
     asked = counted(monkeypatch, Moment, "codes")
     codes = codes_of(table, day)
     assert codes_of(table, day) is codes and asked["day"] <= 1
@@ -79,7 +79,7 @@ def test_no_relations_are_searched_for_where_columns_alone_are_refitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = visits(tmp_path)
-    schema = infer_schema(table)[0]
+    schema = schema_alone(table)
     rows = torch.arange(0, table.N, 2)
     expected = infer_schema(table, rows=np.isin(np.arange(table.N), rows.numpy()))[0].columns
 

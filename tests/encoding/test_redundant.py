@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.encoding.redundant import Redundant, candidates, kept_words, redundant
 from vgi_cli.table.frames import from_frame
 
 
 def found(frame: pd.DataFrame) -> list[Redundant]:
     table = from_frame(frame)
-    schema, _ = infer_schema(table)
+    schema = schema_alone(table)
     return redundant(candidates(table, schema), schema)
 
 
@@ -89,6 +89,6 @@ def test_all_that_fills_keep_to_can_be_listed() -> None:
     frame = pd.DataFrame({f"x{i}": np.random.default_rng(i).normal(size=60) for i in range(8)})
     for i in range(8):
         frame[f"copy{i}"] = 2 * frame[f"x{i}"]
-    schema = infer_schema(from_frame(frame))[0]
+    schema = schema_alone(from_frame(frame))
     (short,), (whole,) = kept_words(schema), kept_words(schema, None)
     assert "more, which -v lists" in short and "more" not in whole and whole.count(" = 2 ") == 8

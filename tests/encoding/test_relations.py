@@ -23,7 +23,7 @@ from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import _parts, kept_words, rest_of_kept
 from vgi_cli.encoding.relations import departing, departures
@@ -62,7 +62,7 @@ def schema_of(frame: pd.DataFrame, encoding: Encoding = KEPT) -> Schema:
     """Inferred once in each process for the same table."""
     key = (hashlib.sha256(pickle.dumps(frame)).digest(), encoding)
     if key not in _SCHEMAS:
-        _SCHEMAS[key] = infer_schema(from_frame(frame), encoding=encoding)[0]
+        _SCHEMAS[key] = schema_alone(from_frame(frame), Said(encoding=encoding))
     return _SCHEMAS[key]
 
 
@@ -152,7 +152,7 @@ class TestFound:
         mammals = pd.read_csv(Path(__file__).parents[2] / "sample_data" / "mammals.csv")
         for seed in range(12):
             frame = from_frame(mammals.mask(np.random.default_rng(seed).random(mammals.shape) < 0.2))
-            assert not any(departures(frame, infer_schema(frame)[0]))
+            assert not any(departures(frame, schema_alone(frame)))
 
     def test_it_can_be_left_alone(self) -> None:
         schema, notes = infer_schema(from_frame(columns()), encoding=IGNORED)
@@ -193,8 +193,8 @@ class TestFound:
         for name, one in (("t", frame), ("m", mask)):
             one.to_csv(tmp_path / f"{name}.csv", index=False)
         data = [str(tmp_path / "t.csv")]
-        assert len(infer_schema(read_table(data, mask=str(tmp_path / "m.csv")))[0].relations) == 1
-        assert infer_schema(read_table(data))[0].relations == ()
+        assert len(schema_alone(read_table(data, mask=str(tmp_path / "m.csv"))).relations) == 1
+        assert schema_alone(read_table(data)).relations == ()
 
 
 class TestKept:
@@ -1247,7 +1247,7 @@ def test_a_copy_of_numbers_with_powers_of_ten_is_that_of_the_written_ones(tmp_pa
     text = "mol,nmol,x\n" + "".join(f"{cell},{float(cell) * 1e9:.3f},{rng.normal():.2f}\n" for cell in cells)
     (tmp_path / "t.csv").write_text(text)
     table = read_table([str(tmp_path / "t.csv")])
-    schema = infer_schema(table)[0]
+    schema = schema_alone(table)
     assert [one.names for one in schema.relations] == [("nmol", "mol")]
     observed = np.stack([column.codes(table.column(column.name)) for column in schema.encoded], 1)
     missing = np.ones(observed.shape, bool)

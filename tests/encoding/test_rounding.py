@@ -10,7 +10,7 @@ import torch
 from vgi_cli.columns.base import Encoding
 from vgi_cli.data import TensorTable
 from vgi_cli.encoding.encoder import decode, encode
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, schema_alone
 from vgi_cli.encoding.recode import recoder
 from vgi_cli.encoding.rounding import rounding_of
 from vgi_cli.table.frames import from_frame
@@ -32,7 +32,7 @@ FRAME = pd.DataFrame(
 
 @pytest.mark.parametrize("transform", ["normal", "linear"])
 def test_cells_are_wide_where_few_values_hold_many(transform: str) -> None:
-    schema = infer_schema(from_frame(FRAME), encoding=Encoding(transform))[0]  # type: ignore[arg-type]
+    schema = schema_alone(from_frame(FRAME), Said(encoding=Encoding(transform)))  # type: ignore[arg-type]
     found = rounding_of(zip(schema.layout.slices, schema.encoded, strict=True))
     assert found is not None
     wide = {schema.layout.label(dim) for dim in found.dims}
@@ -43,7 +43,7 @@ def test_cells_are_wide_where_few_values_hold_many(transform: str) -> None:
 @pytest.mark.parametrize("transform", ["normal", "linear", "none"])
 def test_ends_are_those_of_the_cell(transform: str) -> None:
     table = from_frame(FRAME.mask(RNG.random(FRAME.shape) < 0.1))
-    schema = infer_schema(table, encoding=Encoding(transform))[0]  # type: ignore[arg-type]
+    schema = schema_alone(table, Said(encoding=Encoding(transform)))  # type: ignore[arg-type]
     encoded = encode(table, schema, seed=3).table
     rounding = encoded.rounding
     assert rounding is not None
@@ -62,7 +62,7 @@ def test_ends_are_those_of_the_cell(transform: str) -> None:
 
 def test_it_goes_along_with_a_table() -> None:
     table = from_frame(FRAME)
-    schemas = [infer_schema(table, encoding=Encoding(name))[0] for name in ("normal", "linear")]  # type: ignore[arg-type]
+    schemas = [schema_alone(table, Said(encoding=Encoding(name))) for name in ("normal", "linear")]  # type: ignore[arg-type]
     encoded = encode(table, schemas[0], seed=3).table
     for some in (encoded.rows(torch.arange(7)), encoded.to(dtype=torch.float32), encoded.rows(torch.ones(N).bool())):
         assert some.rounding is encoded.rounding is not None
@@ -78,4 +78,4 @@ def test_it_goes_along_with_a_table() -> None:
 
 def test_numbers_that_are_not_rounded_have_none() -> None:
     table = from_frame(FRAME[["price"]])
-    assert encode(table, infer_schema(table)[0], seed=0).table.rounding is None
+    assert encode(table, schema_alone(table), seed=0).table.rounding is None

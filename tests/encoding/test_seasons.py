@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.seasons import seasons
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.table.frames import from_frame
@@ -14,7 +14,7 @@ from vgi_cli.table.frames import from_frame
 
 def lines_of(frame: pd.DataFrame) -> list[str]:
     table = from_frame(frame)
-    return seasons(table, infer_schema(table)[0])
+    return seasons(table, schema_alone(table))
 
 
 def yearly(seed: int, *, size: float = 2.0, n: int = 300, days: int = 1_000) -> pd.DataFrame:
@@ -40,7 +40,7 @@ def test_a_season_is_said(seed: int) -> None:
         "month beside it tells the model"
     )
     table = from_frame(frame)
-    assert line in suspects(table, infer_schema(table)[0])
+    assert line in suspects(table, schema_alone(table))
     month = frame.day.dt.month
     for told in (month, month.map("m{}".format)):
         assert lines_of(frame.assign(month=told)) == []

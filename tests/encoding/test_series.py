@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from vgi_cli.columns.base import Encoding
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.series import series
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.table.frames import from_frame
@@ -15,7 +15,7 @@ from vgi_cli.table.frames import from_frame
 
 def lines_of(frame: pd.DataFrame) -> list[str]:
     table = from_frame(frame)
-    return series(table, infer_schema(table)[0])
+    return series(table, schema_alone(table, Said(encoding=Encoding(relations="ignore"))))
 
 
 def daily(r: float, seed: int = 0, n: int = 300) -> pd.DataFrame:
@@ -38,7 +38,7 @@ def test_a_series_is_said(seed: int) -> None:
     assert line.startswith("rows follow each other in 'day', and neighbours are alike in column 'y' (correlation 0.")
     assert line.endswith("is filled as if by itself; columns with the values before and after it tell the model")
     table = from_frame(frame)
-    assert line in suspects(table, infer_schema(table)[0])
+    assert line in suspects(table, schema_alone(table))
     months = frame.assign(day=pd.date_range("1990-01-01", periods=300, freq="MS")[frame.index])
     assert lines_of(months) != []
     assert lines_of(frame.drop(frame.index[::7])) != []  # some days lack
@@ -105,7 +105,7 @@ def test_what_the_name_of_a_series_tells_is_not_said_to_be_filled_by_itself(enco
     heights = {f"dev-{k}": 0.9 + 0.037 * k for k in range(4)}
     frame["calibration"] = frame.device.map(heights).mask(np.random.default_rng(0).random(len(frame)) < 0.15)
     table = from_frame(frame)
-    schema = infer_schema(table, encoding=encoding)[0]
+    schema = schema_alone(table, Said(encoding=encoding))
     assert any("calibration" in one.names for one in schema.relations) == (encoding.relations != "ignore")
     (line,) = series(table, schema)
     assert "neighbours are alike in column 'y' (" in line

@@ -8,7 +8,7 @@ import pytest
 
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
@@ -41,7 +41,7 @@ NET = "'net' = 'gross' × (1 - 'percent' / 100), rounded"
 
 
 def schema_of(frame: pd.DataFrame) -> Schema:
-    return infer_schema(from_frame(frame))[0]
+    return schema_alone(from_frame(frame))
 
 
 def words(frame: pd.DataFrame) -> list[str]:

@@ -12,7 +12,7 @@ from tests.table.helpers import from_text
 from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.ordinal import Ordinal
 from vgi_cli.columns.wording import Alarm
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.encoding.spellings import in_order
 from vgi_cli.table.base import Table
 
@@ -39,7 +39,7 @@ FAILED = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
 def test_what_programs_write_and_failed_formulas_are_missing(word: str) -> None:
     of = table(x=[word if i % 5 == 0 else i for i in range(N)])
     assert of.missing("x").sum() == N / 5
-    assert infer_schema(of)[0].columns[0].kind == "integer"
+    assert schema_alone(of).columns[0].kind == "integer"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ class TestWordsForMissing:
         )
         assert isinstance(line, Alarm)
         kept = from_text("grade\n" + "\n".join(self.GRADE), na_values=["grade="])
-        assert infer_schema(kept)[0].columns[0].kind == "categorical" and not kept.missing("grade").any()
+        assert schema_alone(kept).columns[0].kind == "categorical" and not kept.missing("grade").any()
         assert not [line for line in infer_schema(kept)[1] if "taken for missing" in line]
 
     def test_beside_one_other_text_and_of_several_words(self) -> None:

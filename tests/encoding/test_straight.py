@@ -9,7 +9,7 @@ import pytest
 from vgi_cli.columns.base import Encoding
 from vgi_cli.encoding import straight
 from vgi_cli.encoding.encoder import encode
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.table.frames import from_frame
 
 BENT = Encoding("normal")
@@ -22,7 +22,7 @@ def frame(spread: float, n: int = 400) -> pd.DataFrame:
 
 
 def straight_in(table: pd.DataFrame, encoding: Encoding = BENT) -> list[str]:
-    schema = infer_schema(from_frame(table), encoding=encoding)[0]
+    schema = schema_alone(from_frame(table), Said(encoding=encoding))
     return [column.name for column in schema.encoded if not column.scale.knots]  # type: ignore[attr-defined]
 
 
@@ -53,7 +53,7 @@ def test_logarithms_stay_where_these_are_what_is_close() -> None:
     )
     table = table.mask(rng.random((400, 3)) < 0.3)
     for encoding in (BENT, Encoding("linear")):
-        schema = infer_schema(from_frame(table), encoding=encoding)[0]
+        schema = schema_alone(from_frame(table), Said(encoding=encoding))
         scales = {column.name: column.scale for column in schema.encoded}  # type: ignore[attr-defined]
         assert all(scales[name].logs and not scales[name].knots for name in ("low", "high"))
         assert bool(scales["own"].knots) == (encoding == BENT)
@@ -79,7 +79,7 @@ def test_the_distance_of_a_pair_is_encoded_as_it_is(monkeypatch: pytest.MonkeyPa
     def left() -> float:
         """The share of the variance of one encoded column that the other leaves."""
         table = from_frame(frame(5.0))
-        schema = infer_schema(table, encoding=BENT)[0]
+        schema = schema_alone(table, Said(encoding=BENT))
         x = encode(table, schema, seed=0).table.x.numpy()
         return 1 - np.corrcoef(x[:, 0], x[:, 1])[0, 1] ** 2
 
@@ -104,5 +104,5 @@ def test_a_column_that_was_given_room_keeps_it() -> None:
     )
     u = np.where(rng.random(n) < 0.2, 0.0, rng.uniform(1, 700, n)).round(2)
     table["u"], table["v"] = u, np.where(u == 0, 0.0, (u + rng.normal(0, 4, n)).clip(0.01)).round(2)
-    schema = infer_schema(from_frame(table), encoding=Encoding("normal", "split"))[0]
+    schema = schema_alone(from_frame(table), Said(encoding=Encoding("normal", "split")))
     assert sum(getattr(column, "pile", None) is not None for column in schema.encoded) <= 3

@@ -16,7 +16,7 @@ from vgi_cli.columns.schema import SCHEMA_FORMAT, Schema
 from vgi_cli.columns.structural_zeros import Part, StructuralZeros
 from vgi_cli.encoding import structural_zeros
 from vgi_cli.encoding.check import check
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import every_kept, kept_to_tell, kept_words
 from vgi_cli.encoding.structural_zeros import meetings, possible
@@ -42,7 +42,7 @@ def clinic(seed: int = 0) -> pd.DataFrame:
 
 
 def schema_of(frame: pd.DataFrame, encoding: Encoding = Encoding()) -> Schema:  # noqa: B008 - it is frozen
-    return infer_schema(from_frame(frame), encoding=encoding)[0]
+    return schema_alone(from_frame(frame), Said(encoding=encoding))
 
 
 def words(schema: Schema) -> set[str]:
@@ -156,7 +156,7 @@ def test_rows_of_one_person_count_once() -> None:
     sex, site = rng.choice(["m", "f"], 60)[person], rng.choice(list("abcdefghijklmnopqrst"), 60)[person]
     ward = np.where(sex == "m", rng.choice(["1", "2"], len(person)), rng.choice(["3", "4"], len(person)))
     frame = pd.DataFrame({"person": person.astype(str), "sex": sex, "site": site, "ward": np.char.add("w", ward)})
-    by_rows = infer_schema(from_frame(frame.drop(columns="person")))[0]
+    by_rows = schema_alone(from_frame(frame.drop(columns="person")))
     assert any({"sex", "site"} == set(one.names) for one in by_rows.structural_zeros)
     named = infer_schema(from_frame(frame), ids=["person"])[0]
     assert not any("site" in one.names for one in named.structural_zeros)

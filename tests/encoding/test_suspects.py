@@ -19,7 +19,7 @@ from tests.table.helpers import save
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.wording import WRITTEN, kind_flag, token_flag, typed
 from vgi_cli.encoding.check import check
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.encoding.suspects import far_values, negative_codes
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
@@ -244,7 +244,7 @@ def test_a_token_that_no_cell_is_is_said(tmp_path: Path) -> None:
 
 
 def test_new_rows_far_outside_the_fitted_range_are_said(tmp_path: Path) -> None:
-    schema, _ = infer_schema(two_columns(tmp_path, X))
+    schema = schema_alone(two_columns(tmp_path, X))
     metres = two_columns(tmp_path, [*X[:3], "1000", "-5.5", *X[5:]])
     low, high = min(map(float, X)), max(map(float, X))
     assert check(metres, schema)[0] == (
@@ -313,7 +313,7 @@ def test_the_ends_of_the_calendar_are_dates(tmp_path: Path, end: str, kind: pa.D
     arrow = pa.table({"end": pa.array(days, pa.string()).cast(kind), "y": np.arange(60.0)})
     pq.write_table(arrow, tmp_path / "t.parquet")
     table = read_table([str(tmp_path / "t.parquet")])
-    schema = infer_schema(table)[0]
+    schema = schema_alone(table)
     assert schema.modelled == ("end", "y")
     written = end if kind == pa.date32() else f"{end} 00:00:00"
     flag = typed("--na-values", f"end={written}")

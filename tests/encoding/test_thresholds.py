@@ -14,7 +14,7 @@ from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Threshold
 from vgi_cli.encoding.check import check
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import kept_words
 from vgi_cli.encoding.skips import mask_probability
@@ -41,7 +41,7 @@ def survey(seed: int = 0) -> pd.DataFrame:
 
 
 def schema_of(frame: pd.DataFrame, encoding: Encoding = Encoding()) -> Schema:  # noqa: B008 - it is frozen
-    return infer_schema(from_frame(frame), encoding=encoding)[0]
+    return schema_alone(from_frame(frame), Said(encoding=encoding))
 
 
 def test_they_are_found_and_said() -> None:

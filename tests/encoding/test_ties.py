@@ -15,7 +15,7 @@ from tests.schemas import checked
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.orders import SMALL, Chance, Order, Term, Ties
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.orders import keep_orders
 from vgi_cli.encoding.redundant import codes_of, every_kept, kept_words
@@ -52,7 +52,7 @@ def stays(seed: int = 0, n: int = N) -> pd.DataFrame:
 
 
 def schema_of(frame: pd.DataFrame) -> Schema:
-    return infer_schema(from_frame(frame))[0]
+    return schema_alone(from_frame(frame))
 
 
 def codes_in(frame: pd.DataFrame, schema: Schema) -> Floats:

@@ -11,7 +11,7 @@ import pytest
 import vgi_cli
 from vgi_cli.columns.blanks import read_blanks, staying
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.keeping import keep_but_for_blanks, keep_relations
 from vgi_cli.encoding.redrawing import DrawnRows
 from vgi_cli.encoding.redundant import codes_of, every_kept, kept_words
@@ -36,7 +36,7 @@ def customers(deciding: str, other: str, codes: dict[object, object], n: int = 4
 
 
 def schema_of(frame: pd.DataFrame, words: str) -> Schema:
-    schema = infer_schema(from_frame(frame))[0]
+    schema = schema_alone(from_frame(frame))
     assert words in kept_words(schema)[0]
     return schema
 
@@ -179,7 +179,7 @@ def fees(n: int = 500) -> pd.DataFrame:
 def test_whatever_kind_of_relation_says_the_others(
     frame: pd.DataFrame, words: str, row: tuple[object, ...], filled: list[int]
 ) -> None:
-    schema, _ = infer_schema(from_frame(frame))
+    schema = schema_alone(from_frame(frame))
     assert words in " ".join(every_kept(schema))
     rows = pd.concat([pd.DataFrame([row], columns=frame.columns).astype(frame.dtypes), frame], ignore_index=True)
     codes = np.stack([codes_of(from_frame(rows), one) for one in schema.encoded], 1)
@@ -195,7 +195,7 @@ def test_whatever_kind_of_relation_says_the_others(
 
 def test_what_is_filled_in_beside_a_drawn_level_that_leaves_it_blank_decides_nothing() -> None:
     frame = flights()
-    schema, _ = infer_schema(from_frame(frame))
+    schema = schema_alone(from_frame(frame))
     assert "'delay' = -'planned' + 'departed'" in " ".join(every_kept(schema))
     codes = np.stack([codes_of(from_frame(frame), one) for one in schema.encoded], 1)
     missing, before = np.isnan(codes), np.tile(np.nan_to_num(codes, nan=30.0), (2, 1, 1))

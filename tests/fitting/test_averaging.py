@@ -185,7 +185,8 @@ def test_a_recipe_repeats_the_fit_and_a_resumed_fit_ends_in_the_same_bits(tmp_pa
     data = tmp_path / "data.csv"
     table(levels=True).to_csv(data, index=False)
     whole, part = (
-        fit(tmp_path / name, LINEAR, NORMAL, data=data, **more) for name, more in (("w", {}), ("p", {"epochs": 2}))
+        fit(tmp_path / name, LINEAR, NORMAL, data=data, set={"trees": "none"}, **more)
+        for name, more in (("w", {}), ("p", {"epochs": 2}))
     )
     again = vgi_cli.fit(out=part.path, resume=True, epochs=300)
     repeated = vgi_cli.fit(data, recipe=whole.path / "recipe.yaml", out=tmp_path / "r")
@@ -289,7 +290,11 @@ def test_a_comparison_averages_over_what_it_cannot_tell_apart(
 
 
 @pytest.mark.parametrize(
-    "more", [{"average": "none", "trees": "none"}, pytest.param({"score": "loglik"}, marks=pytest.mark.slow)]
+    "more",
+    [
+        {"average": "none", "trees": "none", "table.transform": "linear"},
+        pytest.param({"score": "loglik"}, marks=pytest.mark.slow),
+    ],
 )
 def test_a_comparison_by_density_or_by_request_averages_nothing(tmp_path: Path, more: dict[str, str]) -> None:
     run = vgi_cli.fit(table(30)[["x", "y", "spike"]], out=tmp_path / "run", threads=1, set=more)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +30,52 @@ SAME = ("contest.json", "model.safetensors", "recipe.yaml", "schema.json", "stat
 QUICK = {**test_contest.QUICK, "table.transform": "linear"}
 """Half as many models as there are where the transform is compared as well."""
 
-SMALL_FLOW = {**test_contest.QUICK, "model.steps": 1, "model.hidden": 8}
+SMALL_FLOW = {**QUICK, "model.steps": 1, "model.hidden": 8}
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def at_once() -> Iterator[None]:
     """Held-out rows may end the fit of a flow after its first steps, and the number of clusters is chosen by short
     fits."""
-    monkeypatch.setattr(plateau, "LEAST", 0)
-    monkeypatch.setattr(sizing, "EPOCHS", 2)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(plateau, "LEAST", 0)
+        patched.setattr(sizing, "EPOCHS", 2)
+        yield
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("table") / "t.csv"
+    holes(normal(60, 4), 0.2, 5).to_csv(path, index=False)
+    return path
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
-    path = tmp_path / "t.csv"
-    holes(normal(60, 4), 0.2, 5).to_csv(path, index=False)
-    return path
+def own_table(table: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copy(table, tmp_path))
+
+
+@pytest.fixture(scope="module")
+def whole(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fit that was not stopped."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    fit(table, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def after_two(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that was stopped once two models were scored."""
+    out = tmp_path_factory.mktemp("stopped") / "run"
+    stopped(table, out, 2)
+    return out
+
+
+@pytest.fixture
+def part(after_two: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(after_two, tmp_path / "part"))
 
 
 def fit(table: Path | pd.DataFrame | None, out: Path, **options: Any) -> list[str]:
@@ -160,26 +191,24 @@ def test_a_time_limit_that_ends_the_fit_keeps_what_was_scored(table: Path, tmp_p
     assert json.loads((part / "manifest.json").read_text())["time_limit"] == {}
 
 
-def test_scores_of_other_rows_or_other_settings_are_not_taken(table: Path, tmp_path: Path) -> None:
-    for name, change in (("seed", {"seed": 3}), ("table", {})):
-        part = tmp_path / name
-        stopped(table, part, 2)
-        if not change:
-            holes(normal(60, 9), 0.2, 5).to_csv(table, index=False)
-        said = fit(None, part, resume=True, **change)
-        assert not any("had been scored before" in line for line in said)
+def test_scores_of_other_settings_are_not_taken(part: Path) -> None:
+    assert not any("had been scored before" in line for line in fit(None, part, resume=True, seed=3))
 
 
-def test_a_damaged_score_is_made_again(table: Path, tmp_path: Path) -> None:
-    fit(table, tmp_path / "whole")
+def test_scores_of_other_rows_are_not_taken(own_table: Path, tmp_path: Path) -> None:
     part = tmp_path / "part"
-    stopped(table, part, 2)
+    stopped(own_table, part, 1)
+    holes(normal(60, 9), 0.2, 5).to_csv(own_table, index=False)
+    assert not any("had been scored before" in line for line in fit(None, part, resume=True))
+
+
+def test_a_damaged_score_is_made_again(whole: Path, part: Path) -> None:
     damaged = sorted((part / ".comparison").glob("*.safetensors"))[0]
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"\x07")
     said = fit(None, part, resume=True)
     assert f"warning: {damaged} is damaged: what it holds is scored again" in said
     assert "1 of the models had been scored before the fit was stopped: not again" in said
-    same(tmp_path / "whole", part)
+    same(whole, part)
 
 
 @pytest.mark.parametrize(
@@ -190,10 +219,8 @@ def test_a_damaged_score_is_made_again(table: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_it_was_begun_with_must_be_readable(
-    content: bytes, message: str, table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    content: bytes, message: str, part: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    part = tmp_path / "part"
-    stopped(table, part, 1)
     (part / ".comparison" / "command.json").write_bytes(content)
     before = {path: path.read_bytes() for path in part.rglob("*") if path.is_file()}
     assert main(["fit", "--resume", "--out", str(part)]) == 2
@@ -216,11 +243,12 @@ def test_other_commands_say_what_lies_there(table: Path, tmp_path: Path, capfd: 
     assert not (part / ".comparison").exists()
 
 
-def test_a_run_that_is_to_be_replaced_stays_until_models_were_compared(table: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    fit(table, run, seed=1)
+def test_a_run_that_is_to_be_replaced_stays_until_models_were_compared(
+    table: Path, whole: Path, tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(whole, tmp_path / "run"))
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    error = stopped(table, run, 2, force=True)
+    error = stopped(table, run, 1, force=True, seed=1)
     assert error.message.endswith("nothing was kept")
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
@@ -245,38 +273,33 @@ def test_a_full_disk_leaves_what_was_scored(table: Path, tmp_path: Path, capfd: 
     assert "2 of the models had been scored before" in capfd.readouterr().err
 
 
-def test_what_helps_is_said_before_how_it_goes_on(table: Path, tmp_path: Path) -> None:
-    stopped(table, tmp_path / "part", 2)
-    table.rename(tmp_path / "elsewhere.csv")
+def test_what_helps_is_said_before_how_it_goes_on(own_table: Path, tmp_path: Path) -> None:
+    stopped(own_table, tmp_path / "part", 1)
+    own_table.rename(tmp_path / "elsewhere.csv")
     with pytest.raises(InputError) as caught:
         fit(None, tmp_path / "part", resume=True)
-    assert "what 2 models scored is kept in" in caught.value.message
+    assert "what 1 model scored is kept in" in caught.value.message
     assert not caught.value.hint.startswith("continue with")
 
 
 @pytest.mark.parametrize("text", ['{"format": 1}', '{"format": 1, "settings": 3, "max_memory": null}', "{"])
-def test_a_command_that_cannot_be_read_is_refused(text: str, table: Path, tmp_path: Path) -> None:
-    stopped(table, tmp_path / "part", 2)
-    (tmp_path / "part" / ".comparison" / "command.json").write_text(text)
+def test_a_command_that_cannot_be_read_is_refused(text: str, part: Path) -> None:
+    (part / ".comparison" / "command.json").write_text(text)
     with pytest.raises(RunError, match="cannot read"):
-        fit(None, tmp_path / "part", resume=True)
+        fit(None, part, resume=True)
 
 
-def test_a_refused_fit_leaves_nothing(table: Path, tmp_path: Path) -> None:
+def test_a_refused_fit_leaves_nothing(table: Path, part: Path, tmp_path: Path) -> None:
     """And one that goes on leaves what was there."""
 
-    def refused(change: Callable[[pytest.MonkeyPatch], None], **options: Any) -> None:
+    def refused(after: int, table: Path | None, out: Path, **options: Any) -> None:
         with pytest.MonkeyPatch.context() as patched:
-            change(patched)
+            stopping(patched, after, UsageError("no"))
             with pytest.raises(UsageError, match="no"):
-                fit(None if options else table, tmp_path / "part", **options)
+                fit(table, out, **options)
 
-    def late(patched: pytest.MonkeyPatch) -> None:
-        stopping(patched, 2, UsageError("no"))
-
-    refused(late)
-    assert not (tmp_path / "part").exists()
-    stopped(table, tmp_path / "part", 2)
-    refused(lambda patched: stopping(patched, 0, UsageError("no")), resume=True)
-    assert compared(tmp_path / "part") == 2
-    assert sorted(path.name for path in (tmp_path / "part").iterdir()) == [".comparison"]
+    refused(1, table, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    refused(0, None, part, resume=True)
+    assert compared(part) == 2
+    assert sorted(path.name for path in part.iterdir()) == [".comparison"]

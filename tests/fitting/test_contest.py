@@ -286,7 +286,7 @@ def test_more_components_are_compared_where_the_likelihood_hardly_differs(
 def test_what_is_said_and_reported(tmp_path: Path) -> None:
     said: list[str] = []
     frame = clusters(0).head(80)
-    league, run = fit(frame, tmp_path / "run", say=said.append)
+    league, run = fit(frame, tmp_path / "run", {"table.transform": "linear"}, say=said.append)
     place = next(i for i, line in enumerate(said) if "models were compared on" in line)
     header, *shown = said[place + 1 : place + 2 + min(LINES, len(league["candidates"]))]
     assert header.split()[:5] == ["model", "hidden", "cells", "held-out", "rows"]
@@ -307,6 +307,7 @@ def test_columns_of_levels_without_holes_are_not_scored(tmp_path: Path) -> None:
     assert not run.impute(m=1)[0].isna().any().any()
 
 
+@pytest.mark.full_fits
 def test_nothing_is_said_of_numbers_where_there_are_none(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     group = rng.integers(4, size=200)

@@ -115,7 +115,8 @@ def test_fills_have_the_interaction_that_observed_cells_have(tmp_path: Path, few
 def test_a_resumed_fit_ends_in_the_same_bits(tmp_path: Path, few: None, rows: Callable[[], pd.DataFrame]) -> None:
     frame = tmp_path / "data.csv"
     rows().to_csv(frame, index=False)
-    whole, part = fit(tmp_path / "whole", data=frame), fit(tmp_path / "part", data=frame, epochs=2)
+    own = {"trees": "none"}
+    whole, part = fit(tmp_path / "whole", data=frame, set=own), fit(tmp_path / "part", data=frame, set=own, epochs=2)
     again = vgi_cli.fit(out=part.path, resume=True, epochs=300)
     one, two = (load_run(run.path, Silent()).run.tensors("model") for run in (whole, again))
     assert one.keys() == two.keys() and "gaussians.shift" in one

@@ -18,13 +18,14 @@ from vgi_cli.data import TensorTable, make_table
 from vgi_cli.encoding.encoder import encode
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fit_rows import fit_rows
-from vgi_cli.fitting.rows import Rows
+from vgi_cli.fitting.rows import Rows, new_schema, quiet_schema
 from vgi_cli.layout import Layout
 from vgi_cli.machine.work import TimeLimit, TimeUp, Work
 from vgi_cli.reporting import Lines, Silent
 from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.gather import gather
 from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
+from vgi_cli.table.frames import from_frame
 
 TINY = {
     "epochs": 2,
@@ -157,3 +158,14 @@ def test_rows_without_dimensions_are_a_fit_of_nothing() -> None:
     nothing = make_table(torch.zeros(5, 0), torch.zeros(5, 0, dtype=torch.bool))
     fitted = fit_rows(Rows.of(nothing), Recipe(model=ModelChoice("fa")))
     assert fitted.empty and fitted.run.record.stopped_by == "converged"
+
+
+@pytest.mark.parametrize("carry", [True, False])
+def test_a_schema_of_which_nothing_is_said_is_the_same(carry: bool) -> None:
+    """By the rows that are fitted, and with columns carried that the model does not take."""
+    table = from_frame(frame().assign(kind=["u", "v"] * 40))
+    of = Recipe(model=ModelChoice("fa"), method=MethodChoice("em"), val=0.3).with_table(carry_others=carry)
+    schema = quiet_schema(table, of)
+    assert schema == new_schema(table, of, Silent())
+    assert schema != quiet_schema(table, of.replace(val=None))
+    assert ("kind" in schema.modelled) != carry

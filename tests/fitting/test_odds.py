@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import vgi_cli
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.fitting.contest.candidates import candidates
 from vgi_cli.fitting.contest.odds import MOST, hole_odds
 from vgi_cli.fitting.contest.scoring import columns_of, weighted
@@ -34,7 +34,7 @@ def table(by: str | None, n: int = 1500, slope: float = 1.0) -> tuple[Rows, pd.D
     frame.loc[away, "z"] = np.nan
     frame.loc[rng.random(n) < chance, "level"] = None
     found = from_frame(frame)
-    return rows_of(found, infer_schema(found)[0], 0), frame, chance
+    return rows_of(found, schema_alone(found), 0), frame, chance
 
 
 @pytest.mark.parametrize("by", ["y", "group", "hole"])
@@ -89,7 +89,8 @@ def test_levels_that_are_missing_by_a_number_are_filled_by_one_cluster_that_they
     """The law is one; mixtures of several fill the cells that are there as well, and the holes worse. (It has no weight
     where cells count alike.)"""
     said: list[str] = []
-    vgi_cli.fit(confounded(1500, 0), out=tmp_path / "run", threads=1, set={"trees": "none"}, say=said.append)
+    few = {"trees": "none", "bootstrap": 2}
+    vgi_cli.fit(confounded(1500, 0), out=tmp_path / "run", threads=1, set=few, say=said.append)
     league = json.loads((tmp_path / "run" / "contest.json").read_text())["candidates"]
     assert sum(one["weight"] for one in league if one["title"].startswith("mixture shifted by the levels")) > 0.4
     assert not [line for line in said if "independent" in line]
@@ -110,6 +111,6 @@ def test_where_one_cluster_that_levels_shift_is_compared(
 ) -> None:
     recipe = Recipe(model=ModelChoice("mixture")).with_method("em").replace(**settings)
     found = from_frame(frame)
-    some = rows_of(found, infer_schema(found)[0], 0)
+    some = rows_of(found, schema_alone(found), 0)
     one = [own for _, own in candidates(recipe, some, ["linear"]) if own.model.settings.get("components") == 1]
     assert len(one) == there and all(own.model.settings["dependence"] == "linear" for own in one)

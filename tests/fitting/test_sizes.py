@@ -10,7 +10,7 @@ import torch
 
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.encoding.encoder import encode
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.fitting.choosing import model_size
 from vgi_cli.machine.work import Work
 from vgi_cli.reporting import Lines
@@ -41,7 +41,7 @@ def independent(rows: int, columns: int = 3) -> TensorTable:
 def test_mammals_get_factors(seed: int) -> None:
     """Two of their columns are collinear, and the elephants are far from all others."""
     table = read_table([str(MAMMALS)])
-    schema, _ = infer_schema(table)
+    schema = schema_alone(table)
     chosen, said = size(encode(table, schema, seed=seed).table, seed)
     assert chosen["factors"] >= 1
     assert not any("independent" in line for line in said)

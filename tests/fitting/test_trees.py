@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,23 @@ def exclusive(rows: int = N, holes: float = 0.3) -> tuple[pd.DataFrame, np.ndarr
     return frame, truth
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> vgi_cli.Run:
-    """A fit of one component, which cannot describe it, with four refits."""
-    monkeypatch.setattr(refits, "COUNT", 4)
-    return fit(tmp_path / "run")
+@pytest.fixture(autouse=True, scope="module")
+def four_refits() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(refits, "COUNT", 4)
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(four_refits: None, tmp_path_factory: pytest.TempPathFactory) -> vgi_cli.Run:
+    """A fit of one component, which cannot describe it."""
+    return fit(tmp_path_factory.mktemp("one") / "run")
+
+
+@pytest.fixture(scope="module")
+def plain(four_refits: None, tmp_path_factory: pytest.TempPathFactory) -> vgi_cli.Run:
+    """The same without trees."""
+    return fit(tmp_path_factory.mktemp("plain") / "run", trees="none")
 
 
 def fit(out: Path, **settings: Any) -> vgi_cli.Run:
@@ -67,19 +80,16 @@ def test_trees_find_what_the_mixture_misses(run: vgi_cli.Run) -> None:
     assert share_right(run.impute(m=4)) > 0.65
 
 
-def test_without_trees_draws_are_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refits, "COUNT", 4)
-    plain = fit(tmp_path / "plain", trees="none")
-    revised = fit(tmp_path / "run")
+def test_without_trees_draws_are_exact(run: vgi_cli.Run, plain: vgi_cli.Run) -> None:
     assert load_run(plain.path, Silent()).trees == ()
-    for one, other in zip(plain.impute(m=2), revised.impute(m=2, sampler="exact"), strict=True):
+    for one, other in zip(plain.impute(m=2), run.impute(m=2, sampler="exact"), strict=True):
         pd.testing.assert_frame_equal(one, other)
 
 
 def test_the_recipe_says_what_was_done(tmp_path: Path, run: vgi_cli.Run) -> None:
     assert load_run(run.path, Silent()).recipe.trees == "held-out"
-    plain = vgi_cli.fit(exclusive()[0][["x"]], out=tmp_path / "numbers", threads=1)
-    assert load_run(plain.path, Silent()).recipe.trees == "none"
+    numbers = vgi_cli.fit(exclusive()[0][["x"]], out=tmp_path / "numbers", threads=1)
+    assert load_run(numbers.path, Silent()).recipe.trees == "none"
 
 
 def test_trees_count_rows_by_their_weights() -> None:
@@ -143,7 +153,6 @@ def test_a_level_that_the_law_rules_out_is_filled_as_if_it_were_rare(monkeypatch
         return out
 
     monkeypatch.setattr(trees, "_factors", watched)
-    monkeypatch.setattr(refits, "COUNT", 4)
     given: dict[str, Any] = {"model": "mixture", "seed": 3, "threads": 1, "set": {"model.components": 3}}
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -161,9 +170,8 @@ def test_trees_that_cannot_be_are_refused(tmp_path: Path, options: dict[str, Any
     assert error.value.hint == "leave it out"
 
 
-def test_a_sampler_without_its_trees_is_refused(tmp_path: Path, run: vgi_cli.Run) -> None:
-    plain = fit(tmp_path / "plain", trees="none")
-    with pytest.raises(UsageError, match=r"sampler 'trees': run '.*plain' holds no trees") as error:
+def test_a_sampler_without_its_trees_is_refused(run: vgi_cli.Run, plain: vgi_cli.Run) -> None:
+    with pytest.raises(UsageError, match=r"sampler 'trees': run '.*plain0/run' holds no trees") as error:
         plain.impute(m=2, sampler="trees")
     assert error.value.hint == "use --sampler exact"
     with pytest.raises(UsageError, match="sampler 'metropolis' needs") as error:
@@ -190,9 +198,8 @@ def test_a_column_that_was_whole_may_be_missing_later(run: vgi_cli.Run) -> None:
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_law_that_is_right_keeps_no_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: bool) -> None:
+def test_a_law_that_is_right_keeps_no_tree(tmp_path: Path, alone: bool) -> None:
     """Levels and numbers from one component; what pairs say of levels is kept all the same."""
-    monkeypatch.setattr(refits, "COUNT", 4)
     rng = np.random.default_rng(1)
     rows = 800
     a = rng.random(rows) < 0.3
@@ -259,7 +266,7 @@ def test_of_how_many_rows_trees_are_learnt() -> None:
     assert trees.rows_for(table(50_000, (0, 50) * 50)) == 0  # too wide: fewer than 500 rows could be afforded
 
 
-def test_a_time_limit_leaves_trees_out(tmp_path: Path, run: vgi_cli.Run) -> None:
+def test_a_time_limit_leaves_trees_out(run: vgi_cli.Run) -> None:
     fitted = load_run(run.path, Silent())
     rows = fitted.rows(fitted_table())
     warned: list[str] = []

@@ -135,7 +135,7 @@ def test_fine_tuning_weighs_the_rows_of_its_table(tmp_path: Path) -> None:
         model="flow",
         epochs=2,
         weight="w",
-        set={"bootstrap": "none"},
+        set={"bootstrap": "none", "model.steps": 1, "model.hidden": 8},
         out=tmp_path / "run",
         say=lambda line: None,
     )
@@ -317,7 +317,7 @@ def test_whatever_wins_the_comparison_of_models_is_weighted(tmp_path: Path, monk
         return found
 
     monkeypatch.setattr(contest._Contest, "_coded", watched)
-    vgi_cli.fit(frame(), weight="w", out=tmp_path / "run", set={"bootstrap": 0}, threads=1)
+    vgi_cli.fit(frame(60), weight="w", out=tmp_path / "run", set={"bootstrap": 0}, threads=1)
     assert seen == {"normal": True, "linear": True}
 
 

@@ -128,8 +128,8 @@ def test_refits_spread_as_those_that_have_converged(components: int, N: int) -> 
 def test_fewer_rows_give_the_spread_of_all(components: int) -> None:
     """The standard errors of means and of log variances in complete rows, from refits to a fifth of them."""
     generator = torch.Generator().manual_seed(4)
-    x = torch.randn(3000, 1, generator=generator, dtype=torch.float64) + torch.randn(
-        3000, 3, generator=generator, dtype=torch.float64
+    x = torch.randn(1500, 1, generator=generator, dtype=torch.float64) + torch.randn(
+        1500, 3, generator=generator, dtype=torch.float64
     )
     model: GaussianFamily = GaussianMixture.build(MixtureConfig(components=1), Layout.plain(3)).double()
     if components == 0:
@@ -138,11 +138,11 @@ def test_fewer_rows_give_the_spread_of_all(components: int) -> None:
     model.initialise(x, generator)
     climb(model, em_table(table.x, table.missing), model.penalty(0.0, 1e-3), epochs=50, tolerance=1e-9)
     made, copied = [], copy.deepcopy(model)
-    for refit in refits(model, table, EmConfig(), range(100), streams(6), size=Size(600, 50, "multinomial")):
+    for refit in refits(model, table, EmConfig(), range(100), streams(6), size=Size(300, 50, "multinomial")):
         copied.load_state_dict(refit.parameters)
         made.append(moments(copied))
     found = torch.stack(made)
-    ratio = found.std(0)[:6] / torch.cat([x.std(0), x.var(0) * math.sqrt(2)]) * math.sqrt(3000)
+    ratio = found.std(0)[:6] / torch.cat([x.std(0), x.var(0) * math.sqrt(2)]) * math.sqrt(1500)
     assert bool((ratio > 0.8).all()) and bool((ratio < 1.2).all())
     assert bool(((found.mean(0) - moments(model)).abs() < 0.35 * found.std(0)).all())
 

@@ -86,7 +86,7 @@ def test_a_fit_ends_where_one_ends_that_begins_with_all_rows(monkeypatch: pytest
 
 def test_one_that_is_stopped_goes_on_bit_for_bit(few: None, tmp_path: Path) -> None:
     data = f"{tmp_path}/data.csv"
-    frame().to_csv(data, index=False)
+    frame(500).to_csv(data, index=False)
     settings = {"model.components": 2, "bootstrap": "none", "trees": "none"}
     whole = vgi_cli.fit(data, model="mixture", set=settings, threads=1, out=f"{tmp_path}/whole")
     part = vgi_cli.fit(data, model="mixture", set=settings, threads=1, out=f"{tmp_path}/part", epochs=1)

@@ -1,5 +1,6 @@
 """f0 by EM: draws follow the conditional Gaussian that generated the table."""
 
+import pytest
 import torch
 
 from vgi_cli.data import make_table
@@ -7,6 +8,7 @@ from vgi_cli.methods import start
 from vgi_cli.methods.start import gaussian_draws
 
 
+@pytest.mark.full_fits
 def test_draws_follow_the_conditional_distribution():
     g = torch.Generator().manual_seed(0)
     a = torch.randn(3000, generator=g, dtype=torch.float64)

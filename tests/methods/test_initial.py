@@ -85,6 +85,7 @@ def away(model):
     return float((truth.log_prob(x) - model.log_prob(x)).detach().mean())
 
 
+@pytest.mark.full_fits
 @pytest.mark.parametrize("initial", ["empirical", "em"])
 def test_in_few_rows_a_flow_starts_at_the_normal_law_of_incomplete_rows(initial):
     torch.manual_seed(0)

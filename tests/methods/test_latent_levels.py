@@ -238,7 +238,8 @@ def test_a_fit_resumes_exactly(method: str) -> None:
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in ("complete", "impute-then-fit", "vgi")])
 def test_a_fit_climbs_and_every_parameter_learns(method: str) -> None:
-    made, state = started(method, epochs=50, optim={"batch_size": 32, "lr": 0.02, "average": 0.0})
+    epochs = 50 if method == "mvae" else 20  # whose objective scatters most
+    made, state = started(method, epochs=epochs, optim={"batch_size": 32, "lr": 0.02, "average": 0.0})
     before = {name: p.detach().clone() for name, p in state.theta.named_parameters()}
     objectives = [event.metrics["objective"] for event in made.run(state) if isinstance(event, EpochEnd)]
     assert sum(objectives[-5:]) / 5 > objectives[0] + 0.1 and math.isfinite(objectives[-1])

@@ -199,7 +199,8 @@ def test_what_no_column_of_levels_can_be_is_refused(tmp_path: Path, settings: di
 
 @pytest.mark.parametrize("method", ["em", "vgi"])
 def test_a_fit_by_levels_fills_and_says_what_it_is(tmp_path: Path, method: str) -> None:
-    run = vgi_cli.fit(table(), out=tmp_path / "run", model="mixture", method=method, epochs=3, set={"model.by": "sex"})
+    own = {"model.by": "sex", "bootstrap": "none"}
+    run = vgi_cli.fit(table(), out=tmp_path / "run", model="mixture", method=method, epochs=3, set=own)
     settings = yaml.safe_load((tmp_path / "run" / "recipe.yaml").read_text())["model"]
     assert settings["by"] == "sex" and settings["components"] == 1
     config = MixtureConfig.model_validate({k: v for k, v in settings.items() if k != "name"})

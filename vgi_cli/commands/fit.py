@@ -33,6 +33,7 @@ from vgi_cli.fitting.rows import (
     kept_rows,
     match,
     new_schema,
+    quiet_schema,
     read,
     require_fitted_files,
     rows_of,
@@ -286,7 +287,7 @@ def foreseen(request: FitRequest) -> Schema:
     assert request.table is not None
     _check_plugins(request.settings, Silent())
     recipe = _choose_encoding(make_plan(request.settings, from_memory=True))
-    return new_schema(request.table, recipe, Silent())
+    return quiet_schema(request.table, recipe)
 
 
 def fit_in_memory(request: FitRequest, reporter: Reporter) -> FittedTable:
@@ -326,7 +327,7 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling, comparis
     more = More(comparison=comparison)
     if recipe.holdout_cells is not None and schema.modelled:
         recipe, texts = first_fit(recipe, table, schema, partial(_in_memory, settings, more), work)
-        schema = new_schema(table, recipe, Silent())
+        schema = quiet_schema(table, recipe)
         with work.reporter.stage(ENCODING) as stage:
             rows, held = _encode(recipe, table, schema, stage, work.reporter)
         more = more._replace(texts=texts)
@@ -361,7 +362,7 @@ def _noting(keep: Keep, **entries: Any) -> Keep:
 
 def _in_memory(settings: Settings, more: More, recipe: Recipe, table: Table, work: Work) -> FittedTable:
     """The fit of a table by a recipe that names the kinds of its columns; nothing is said of these."""
-    schema = new_schema(table, recipe, Silent())
+    schema = quiet_schema(table, recipe)
     with work.reporter.stage(ENCODING) as stage:
         rows, held = _encode(recipe, table, schema, stage, Silent())
     return load(fit_rows(rows, recipe, held=held, said=settings, work=work, more=more).run, Silent())

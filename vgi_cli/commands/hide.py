@@ -15,10 +15,10 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import HideRequest
 from vgi_cli.encoding.encoder import RowKeys
 from vgi_cli.errors import InputError, UsageError, nearest
-from vgi_cli.fitting.rows import new_schema, read
+from vgi_cli.fitting.rows import quiet_schema, read
 from vgi_cli.maths.mechanisms import Hidden, Unreachable, hide
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.reporting import READING, WRITING, Reporter, Silent
+from vgi_cli.reporting import READING, WRITING, Reporter
 from vgi_cli.runs.files import json_bytes
 from vgi_cli.settings.options import Frame
 from vgi_cli.settings.recipe import Recipe, to_recipe
@@ -115,7 +115,7 @@ def _made(request: HideRequest, reporter: Reporter) -> _Made:
     with reporter.stage(READING) as stage:
         table = read(recipe.data, recipe.mask, recipe.table) if request.table is None else request.table
         stage(0.5)
-        schema = new_schema(table, recipe, Silent())
+        schema = quiet_schema(table, recipe)
         chosen = _chosen(request, table, schema)
         hidden = _hidden(request, recipe, table, schema, torch.tensor([name in chosen for name in schema.modelled]))
     record = _record(request, recipe, table)

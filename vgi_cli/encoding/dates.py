@@ -249,6 +249,8 @@ class _Drawn(NamedTuple):
         for wanted, usable in (([*keys, *stay], often), (keys, often), (keys, may)):
             other, able = _nearest(table, near, wanted, ends, usable)
             found, done = np.where(done, found, other), done | able
+            if done.all():
+                break
         return found, done
 
     def _table(self, days: Ints, count: Count, begin: float, own: Sequence[tuple[Relation, Floats]]) -> Ints:

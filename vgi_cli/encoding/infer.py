@@ -97,18 +97,7 @@ def infer_schema(
     Raises UsageError for names and kinds that cannot be meant, InputError for columns that cannot be used.
     """
     kinds = dict(kinds or {})
-    columns = _columns_of(table, Said(ids, exclude, kinds, unbounded, bounds, encoding, rows))
-    schema, quantities = columns.schema, list[str]()
-    if encoding.relations == "keep" and looked_for(table, schema):
-        computed = quantities_among(table, schema, columns.quantities())
-        columns.read_as_numbers(computed)
-        schema = columns.schema
-        quantities = capped(quantity_words(computed, schema))
-    found = candidates(table, schema) if looked_for(table, schema) else []
-    skips = skipped(table, schema)
-    if encoding.relations == "keep":
-        schema = _keeping(table, schema, found, skips)
-    schema = replace(schema, mostly_empty=mostly_empty_among(table, schema, skips))
+    schema, quantities, found, skips = _inferred(table, Said(ids, exclude, kinds, unbounded, bounds, encoding, rows))
     excepted = excepted_among(table, schema)
     twins = without_excepted(redundant(found, schema), excepted)
     doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(twins, schema)]
@@ -127,6 +116,48 @@ class Said(NamedTuple):
     bounds: Mapping[str, str] | None = None
     encoding: Encoding = PLAIN
     rows: Bools | None = None
+
+
+NOTHING = Said()
+
+
+def schema_alone(table: Table, said: Said = NOTHING) -> Schema:
+    """The schema of `infer_schema`, without what the user should know, which takes a good part of the time; errors are
+    as there."""
+    return _inferred(table, said).schema
+
+
+class _Inferred(NamedTuple):
+    """What was inferred of a table.
+
+    schema      its columns, with what fills keep to
+    quantities  lines on the columns that are numbers, though they look like codes
+    found       what may be computed from other columns
+    skips       where columns have no cell
+    """
+
+    schema: Schema
+    quantities: list[str]
+    found: list[Redundant]
+    skips: list[Skipped]
+
+
+def _inferred(table: Table, said: Said) -> _Inferred:
+    """What is inferred of a table, but for what the user should know."""
+    keep = said.encoding.relations == "keep"
+    columns = _columns_of(table, said)
+    schema, quantities = columns.schema, list[str]()
+    if keep and looked_for(table, schema):
+        computed = quantities_among(table, schema, columns.quantities())
+        columns.read_as_numbers(computed)
+        schema = columns.schema
+        quantities = capped(quantity_words(computed, schema))
+    found = candidates(table, schema) if looked_for(table, schema) else []
+    skips = skipped(table, schema)
+    if keep:
+        schema = _keeping(table, schema, found, skips)
+    schema = replace(schema, mostly_empty=mostly_empty_among(table, schema, skips))
+    return _Inferred(schema, quantities, found, skips)
 
 
 def infer_columns(table: Table, said: Said, numbers: Collection[str] = ()) -> Schema:

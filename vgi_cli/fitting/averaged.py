@@ -11,11 +11,10 @@ from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.averaging import averaged, other_transforms, recipe_of
 from vgi_cli.fitting.choosing import check_discrete
 from vgi_cli.fitting.refits import em_settings, refit_count, refitting
-from vgi_cli.fitting.rows import Rows, new_schema
+from vgi_cli.fitting.rows import Rows, quiet_schema
 from vgi_cli.fitting.trees import settled_dependence
 from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.family import GaussianFamily
-from vgi_cli.reporting import Silent
 from vgi_cli.runs.store import RunStore
 from vgi_cli.settings import components
 from vgi_cli.settings.recipe import ModelChoice, Recipe
@@ -26,7 +25,7 @@ def new_schemas(recipe: Recipe, rows: Rows) -> dict[str, Schema]:
     if rows.source is None:
         return {}
     table = rows.source.table
-    return {name: new_schema(table, recipe.with_table(transform=name), Silent()) for name in other_transforms(recipe)}
+    return {name: quiet_schema(table, recipe.with_table(transform=name)) for name in other_transforms(recipe)}
 
 
 def schema_file(transform: str) -> str:

@@ -14,6 +14,7 @@ from torch import Tensor
 from vgi_cli.columns.base import Column, ModelledColumn
 from vgi_cli.columns.limits import bound_lines
 from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Bools
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import Alarm, are, named
 from vgi_cli.data import TensorTable, split_rows
@@ -24,7 +25,7 @@ from vgi_cli.encoding.redundant import rest_of_kept
 from vgi_cli.encoding.rounding import rounding_in
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.fitting.plan import stream
-from vgi_cli.fitting.tables import inferred, inferred_columns, row_weights
+from vgi_cli.fitting.tables import inferred, inferred_alone, inferred_columns, row_weights
 from vgi_cli.fitting.tables import open_blocks as open_blocks  # what reads a table needs no torch
 from vgi_cli.fitting.tables import read as read
 from vgi_cli.layout import Layout
@@ -115,9 +116,7 @@ class Rows(NamedTuple):
 def new_schema(table: Table, recipe: Recipe, reporter: Reporter) -> Schema:
     """The schema of a table that is about to be fitted, with a line for what is unusual. Its statistics come from all
     rows that the recipe does not hold out: of these it must know nothing."""
-    settings = recipe.table
-    apart = held_out(recipe, table.N)
-    some = None if apart is None else np.isin(np.arange(table.N), apart[0].numpy())
+    settings, some = recipe.table, _fitted_rows(table, recipe)
     schema, notes = inferred(table, settings, rows=some)
     if settings.carry_others:
         others = _not_taken(schema, recipe)
@@ -137,6 +136,21 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter) -> Schema:
     for line in [*each, *rest_of_kept(schema)]:
         reporter.detail(line)
     return schema
+
+
+def quiet_schema(table: Table, recipe: Recipe) -> Schema:
+    """The schema of `new_schema`, of which nothing is said: that takes less time."""
+    some = _fitted_rows(table, recipe)
+    schema = inferred_alone(table, recipe.table, rows=some)
+    if recipe.table.carry_others and (others := _not_taken(schema, recipe)):
+        return inferred_alone(table, recipe.table, _carrying(others, recipe), some)
+    return schema
+
+
+def _fitted_rows(table: Table, recipe: Recipe) -> Bools | None:
+    """[N] the rows that statistics come from: those that the recipe does not hold out; None: all."""
+    apart = held_out(recipe, table.N)
+    return None if apart is None else np.isin(np.arange(table.N), apart[0].numpy())
 
 
 def _not_taken(schema: Schema, recipe: Recipe) -> list[str]:

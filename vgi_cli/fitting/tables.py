@@ -10,7 +10,7 @@ import numpy as np
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema, levels_by_column
-from vgi_cli.encoding.infer import Said, infer_columns, infer_schema
+from vgi_cli.encoding.infer import Said, infer_columns, infer_schema, schema_alone
 from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
@@ -53,6 +53,13 @@ def inferred(
     """The schema of a table that is about to be fitted and what is unusual, a line each; `kinds`: what is said of
     columns (None: as in the settings), `rows` [N]: those that statistics come from (None: all)."""
     return infer_schema(table, **_said(table, settings, kinds), rows=rows)
+
+
+def inferred_alone(
+    table: Table, settings: TableSettings, kinds: Mapping[str, str] | None = None, rows: Bools | None = None
+) -> Schema:
+    """The schema of `inferred`, without what is unusual."""
+    return schema_alone(table, Said(**_said(table, settings, kinds), rows=rows))
 
 
 def inferred_columns(

@@ -52,7 +52,7 @@ from vgi_cli.fitting.contest.scoring import Folds, Scores, columns_of, score, we
 from vgi_cli.fitting.contest.standings import COMPARED, Standings
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import em_settings
-from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
+from vgi_cli.fitting.rows import Rows, held_out, quiet_schema, rows_of
 from vgi_cli.fitting.tables import encoding_of
 from vgi_cli.machine.work import OutOfTime, Work
 from vgi_cli.methods.em.sizing import Candidate as Sized
@@ -428,7 +428,7 @@ class _Contest:
         if name not in self._encoded:
             source = self._rows.source
             assert source is not None
-            schema = new_schema(source.table, recipe, Silent())
+            schema = quiet_schema(source.table, recipe)
             self._encoded[name] = rows_of(source.table, schema, recipe.seed).at(self._rows.places)
             self._encoded[name] = self._encoded[name].weighted(self._rows.table.weight)
         return self._encoded[name]
