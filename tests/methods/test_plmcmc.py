@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.contracts.test_methods import events
+from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.layout import Layout
 from vgi_cli.methods import plmcmc
@@ -132,7 +134,7 @@ def test_a_fit_goes_on_from_inside_a_round(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(seen) == 4 * (whole.batches + 1) + 2 * (groups - 1) + 2 * (3 * groups - 1)
     for stop in (2 * (whole.batches + groups) + 2, 2 * (whole.batches + groups) + 3):
         broken, resumed = start(table(), **settings), start(table(), **settings)
-        events(plmcmc.METHOD, broken, stop)
+        assert len([*itertools.islice(plmcmc.METHOD.run(broken, never), stop)]) == stop
         assert broken.stage_epoch == 2 and broken.piece in (2, 3) and "u" in broken.work
         resumed.restore(broken.parts())
         events(plmcmc.METHOD, resumed)
