@@ -59,8 +59,9 @@ def test_a_table_is_whole_or_absent(program: Program, ready: Path, tmp_path: Pat
     assert kill_many.starve(trial, Fault(1, Action.LASTING, errno.ENOSPC)) == []
 
 
-def test_a_kill_at_every_call_of_a_command(program: Program, ready: Path, tmp_path: Path) -> None:
-    trial = Trial(program, "score", ready, tmp_path / "work")
+@pytest.mark.parametrize("name", ["score", "evaluate"])
+def test_a_kill_at_every_call_of_a_command(program: Program, ready: Path, tmp_path: Path, name: str) -> None:
+    trial = Trial(program, name, ready, tmp_path / "work")
     assert kill_many.kill_at_every_call(trial, 1) == (trial.calls, [])
 
 
