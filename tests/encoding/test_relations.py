@@ -25,7 +25,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
-from vgi_cli.encoding.redundant import _parts, kept_words, rest_of_kept
+from vgi_cli.encoding.redundant import _ByPairs, _parts, kept_words, rest_of_kept
 from vgi_cli.encoding.relations import departing, departures
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
@@ -731,6 +731,22 @@ def test_no_column_is_twice_part_of_a_sum() -> None:
     y[20:] = np.nan
     lone = np.where(np.arange(60) < 40, np.nan, x)
     assert [parts for parts, _ in _parts(y, np.column_stack([x, lone]))] == [[0]]
+
+
+def test_correlations_are_those_of_the_rows_with_both_cells() -> None:
+    """Also far from zero, and where a column is constant in these rows."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 5)) @ rng.normal(size=(5, 5))
+    x[:, 1] += 1e7
+    y = x[:, 0] + 1e-4 * x[:, 1] + rng.normal(size=60)
+    x[rng.random(x.shape) < 0.3], y[rng.random(60) < 0.3] = np.nan, np.nan
+    x[~np.isnan(y), 3] = 4.0
+    x[9:, 4] = np.nan  # too few rows
+    found = _ByPairs.of(x).correlations(y)
+    for j in range(3):
+        both = ~np.isnan(x[:, j]) & ~np.isnan(y)
+        assert found[j] == pytest.approx(abs(np.corrcoef(x[both, j], y[both])[0, 1]), abs=1e-9)
+    assert found[3] == 0.0 and found[4] == -1.0
 
 
 @pytest.mark.parametrize("seed", [39, 69, 82])

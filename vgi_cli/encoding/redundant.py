@@ -816,14 +816,15 @@ def _parts(y: Floats, x: Floats, order: Ints | None = None) -> Iterator[tuple[li
     others leave (matching pursuit; Mallat and Zhang 1993)."""
     parts: list[int] = []
     left, before = y, 1.0
+    pairs = None if order is not None else _ByPairs.of(x)
     while len(parts) < min(MOST_PARTS, x.shape[1]):
-        if order is None:
-            fit = _correlations(left, x)
+        if pairs is not None:
+            fit = pairs.correlations(left)
             fit[parts] = -1.0
             if fit.max() < 0:
                 return  # hardly a row has another one
             parts = [*parts, int(fit.argmax())]
-        else:
+        elif order is not None:
             parts = order[: len(parts) + 1].tolist()
         rows = ~np.isnan(x[:, parts]).any(1) & ~np.isnan(y)
         if rows.sum() < max(FEWEST, 2 * (len(parts) + 1)):
@@ -840,16 +841,36 @@ def _parts(y: Floats, x: Floats, order: Ints | None = None) -> Iterator[tuple[li
         before = size
 
 
-def _correlations(y: Floats, x: Floats) -> Floats:
-    """[columns] the size of the correlation of y [N] with each of x [N, columns], by the rows that have both; -1 of
-    fewer than FEWEST."""
-    both = ~np.isnan(x) & ~np.isnan(y)[:, None]
-    n = np.maximum(both.sum(0), 1)
-    a, b = np.where(both, y[:, None], 0.0), np.where(both, x, 0.0)
-    a, b = np.where(both, a - a.sum(0) / n, 0.0), np.where(both, b - b.sum(0) / n, 0.0)
-    spread = np.sqrt(np.square(a).sum(0) * np.square(b).sum(0))
-    fit = np.abs((a * b).sum(0)) / np.where(spread > 0, spread, np.inf)
-    return np.where(both.sum(0) < FEWEST, -1.0, fit)
+class _ByPairs(NamedTuple):
+    """Columns [N, columns] less their means and in units of their standard deviations, 0 where a cell is missing, their
+    squares, and where they have a cell (1)."""
+
+    x: Floats
+    squares: Floats
+    seen: Floats
+
+    @classmethod
+    def of(cls, x: Floats) -> _ByPairs:
+        seen = (~np.isnan(x)).astype(np.float64)
+        n = np.maximum(seen.sum(0), 1)
+        centred = np.where(seen > 0, x, 0.0)
+        centred = (centred - centred.sum(0) / n) * seen
+        sd = np.sqrt(np.square(centred).sum(0) / n)
+        centred /= np.where(sd > 0, sd, 1.0)
+        return cls(centred, np.square(centred), seen)
+
+    def correlations(self, y: Floats) -> Floats:
+        """[columns] the size of the correlation of y [N] with each column, by the rows that have both; -1 of fewer than
+        FEWEST."""
+        own = _ByPairs.of(y[:, None])
+        both = self.seen.T @ own.seen[:, 0]
+        n = np.maximum(both, 1)
+        sum_x, sum_y = self.x.T @ own.seen[:, 0], self.seen.T @ own.x[:, 0]
+        of_x, of_y = self.squares.T @ own.seen[:, 0], self.seen.T @ own.squares[:, 0]
+        var_x, var_y = of_x - np.square(sum_x) / n, of_y - np.square(sum_y) / n
+        varies = (var_x > CONSTANT * of_x) & (var_y > CONSTANT * of_y)
+        spread = np.sqrt(np.where(varies, var_x * var_y, np.inf))
+        return np.where(both < FEWEST, -1.0, np.abs(self.x.T @ own.x[:, 0] - sum_x * sum_y / n) / spread)
 
 
 def _left(by: Floats, y: Floats) -> Floats:
