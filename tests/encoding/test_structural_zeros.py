@@ -19,7 +19,7 @@ from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import every_kept, kept_to_tell, kept_words
-from vgi_cli.encoding.structural_zeros import meetings, possible
+from vgi_cli.encoding.structural_zeros import _middle, meetings, possible
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
 
@@ -244,6 +244,13 @@ def test_a_limit_lies_a_little_beyond_the_last_cell(law: str) -> None:
             assert abs(part.code - last) < 0.12 * np.ptp(x[level == own])
             count += 1
     assert count >= 8
+
+
+def test_the_middle_of_ordered_numbers_is_that_of_their_quantiles() -> None:
+    rng = np.random.default_rng(8)
+    for n in (1, 2, 12, 13, 20, 21, 101, 400):
+        own = np.sort(rng.normal(50, 20, n).round(1))
+        assert _middle(own) == tuple(np.quantile(own, [0.05, 0.95]))
 
 
 def test_heaps_of_a_level_end_nowhere() -> None:

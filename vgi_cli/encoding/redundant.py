@@ -815,7 +815,7 @@ def _parts(y: Floats, x: Floats, order: Ints | None = None) -> Iterator[tuple[li
     they leave of a standardised y, by the rows that have them: in some order, else the next one goes best with what the
     others leave (matching pursuit; Mallat and Zhang 1993)."""
     parts: list[int] = []
-    left, before = y, 1.0
+    left, before, known = y, 1.0, ~np.isnan(y)
     pairs = None if order is not None else _ByPairs.of(x)
     while len(parts) < min(MOST_PARTS, x.shape[1]):
         if pairs is not None:
@@ -826,10 +826,11 @@ def _parts(y: Floats, x: Floats, order: Ints | None = None) -> Iterator[tuple[li
             parts = [*parts, int(fit.argmax())]
         elif order is not None:
             parts = order[: len(parts) + 1].tolist()
-        rows = ~np.isnan(x[:, parts]).any(1) & ~np.isnan(y)
+        some = x[:, parts]
+        rows = ~np.isnan(some).any(1) & known
         if rows.sum() < max(FEWEST, 2 * (len(parts) + 1)):
             return
-        z = _standardised(np.column_stack([x[rows][:, parts], y[rows]]))
+        z = _standardised(np.column_stack([some[rows], y[rows]]))
         if not z.any(0).all():
             return  # a column is constant in these rows: nothing can be said of it
         left = np.full(len(y), np.nan)
