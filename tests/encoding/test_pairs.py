@@ -20,7 +20,7 @@ from vgi_cli.encoding.encoder import encode
 from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.keeping import keep_but_for_blanks, keep_relations
 from vgi_cli.encoding.redrawing import DrawnRows
-from vgi_cli.encoding.redundant import every_kept, kept_words
+from vgi_cli.encoding.redundant import every_kept, kept_to_tell
 from vgi_cli.encoding.relations import departures
 from vgi_cli.encoding.structural_zeros import possible
 from vgi_cli.errors import RunError
@@ -90,7 +90,7 @@ class TestFound:
         schema = schema_of(holed(table(), share=share))
         assert pairs_in(schema) == [names]
         assert Schema.from_json(schema.to_json()).relations == schema.relations
-        assert f"'{names[0]}' follows from '{names[1]}' and '{names[2]}'" in kept_words(schema, None)[0]
+        assert f"'{names[0]}' follows from '{names[1]}' and '{names[2]}'" in kept_to_tell(schema)
         assert not schema_of(table(), IGNORED).relations
 
     def test_what_each_pair_says(self) -> None:

@@ -17,7 +17,7 @@ from vgi_cli.columns.skips import Skip
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
-from vgi_cli.encoding.redundant import kept_words
+from vgi_cli.encoding.redundant import kept_to_tell
 from vgi_cli.encoding.skips import mask_probability
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
@@ -47,7 +47,7 @@ def test_they_are_found_and_said() -> None:
     assert (skip.name, skip.level, skip.others) == ("smoke", levels.index("no"), ("cigarettes", "brand"))
     asked = survey().dropna(subset=["smoke", "cigarettes"]).smoke.value_counts(normalize=True)
     assert skip.shares == pytest.approx([asked.get(level, 0.0) for level in levels])
-    assert "'smoke' is not 'no' where one of columns 'cigarettes', 'brand' is observed" in kept_words(schema, None)[0]
+    assert "'smoke' is not 'no' where one of columns 'cigarettes', 'brand' is observed" in kept_to_tell(schema)
     assert Schema.from_json(schema.to_json()).skips == schema.skips
     assert schema_of(survey(), Encoding(relations="ignore")).skips == ()
     assert schema_of(survey().assign(cigarettes=1.0 * np.arange(N), brand="u")).skips == ()  # asked of all
@@ -363,7 +363,7 @@ class TestSeveralLevels:
             ("work", k, ("income",)) for k in (1, 2, 3)
         ]
         words = "'work' is none of 'none', 'retired', 'student' where 'income' is observed"
-        assert any(words in line for line in kept_words(schema, None))
+        assert any(words in line for line in kept_to_tell(schema))
         (line,) = [line for line in lines if "has no cell" in line]
         rows = int(self.table().work.isin(["none", "retired", "student"]).sum())
         assert f"no cell in the {rows} rows where 'work' is 'none', 'retired' or 'student', and" in line
@@ -396,8 +396,7 @@ class TestSeveralLevels:
         frame["work"] = frame.work.replace("retired", "none")
         schema, lines = infer_schema(from_frame(frame))
         assert any(
-            "'work' is neither 'none' nor 'student' where 'income' is observed" in line
-            for line in kept_words(schema, None)
+            "'work' is neither 'none' nor 'student' where 'income' is observed" in line for line in kept_to_tell(schema)
         )
         assert any("where 'work' is 'none' or 'student', and" in line for line in lines)
 

@@ -65,7 +65,7 @@ def test_they_are_found_and_said() -> None:
     assert len(smoking.seen) == 200 and set(smoking.seen) <= {
         (codes[a], b) for a, b in zip(both.smoker, both.cigarettes, strict=True)
     }
-    (line,) = kept_words(schema, None)
+    (line,) = kept_words(schema)
     assert line.startswith("fills keep to what holds in every row: ")
     assert Schema.from_json(schema.to_json()).structural_zeros == schema.structural_zeros
     assert schema_of(frame, Encoding(relations="ignore")).structural_zeros == ()

@@ -16,7 +16,7 @@ from vgi_cli.columns.skips import Threshold
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
-from vgi_cli.encoding.redundant import kept_words
+from vgi_cli.encoding.redundant import kept_to_tell
 from vgi_cli.encoding.skips import mask_probability
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
@@ -53,8 +53,7 @@ def test_they_are_found_and_said() -> None:
     asked = frame.age[frame.income.notna() | frame.hours.notna()].dropna()
     assert one.values[0] == 18 and set(one.values) <= set(asked) and len(one.values) == 100
     assert np.mean(one.values) == pytest.approx(asked.mean(), abs=0.5)
-    (line,) = kept_words(schema, None)
-    assert "'age' is 18 at least where one of columns 'income', 'hours' is observed" in line
+    assert "'age' is 18 at least where one of columns 'income', 'hours' is observed" in kept_to_tell(schema)
     assert Schema.from_json(schema.to_json()).thresholds == schema.thresholds
     assert schema_of(frame, Encoding(relations="ignore")).thresholds == ()
     turned = schema_of(frame.assign(age=-frame.age)).thresholds

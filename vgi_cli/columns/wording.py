@@ -337,10 +337,10 @@ def capped(lines: list[str]) -> list[str]:
     return lines if more <= 0 else [*lines[:SHOWN], f"the same of {more} more column{'s' if more > 1 else ''}"]
 
 
-def some_of(words: Sequence[str], shown: int | None = SHOWN, rest: str = "") -> str:
-    """`a; b; and 3 more, which -v lists`: the first of several phrases (None: all), and how many others there are, with
-    the `rest` of that."""
-    more = [] if shown is None or len(words) <= shown else [f"and {len(words) - shown} more{rest}"]
+def some_of(words: Sequence[str], shown: int = SHOWN, rest: str = "") -> str:
+    """`a; b; and 3 more, which -v lists`: the first of several phrases, and how many others there are, with the `rest`
+    of that."""
+    more = [] if len(words) <= shown else [f"and {len(words) - shown} more{rest}"]
     return "; ".join([*words[:shown], *more])
 
 

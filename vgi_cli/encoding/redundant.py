@@ -30,6 +30,8 @@ from vgi_cli.encoding.apart import Rule
 from vgi_cli.encoding.dates import dated, part_between
 from vgi_cli.table.base import Table
 
+UNLESS_KEPT = "`--set table.relations=ignore` if that is chance"
+"""What to do where fills should not keep to what holds in every row."""
 FEWEST = 10
 """Rows in which two columns, or all of a sum, are observed: with fewer nothing is said."""
 EXACT = 1e-9
@@ -137,13 +139,13 @@ def looked_for(table: Table, schema: Schema) -> bool:
     return columns <= MOST_NOTED and columns * table.N <= MOST_NOTED_CELLS
 
 
-def kept_words(schema: Schema, shown: int | None = SHOWN) -> list[str]:
-    """A line on what fills keep to, so many of what `every_kept` names (None: all); none where there is none."""
+def kept_words(schema: Schema) -> list[str]:
+    """A line on what fills keep to, the first of `kept_to_tell`; none where there is none."""
     words = kept_to_tell(schema)
     if not words:
         return []
-    what = some_of(words, shown, ", which -v lists")
-    return [f"fills keep to what holds in every row: {what} (`--set table.relations=ignore` if that is chance)"]
+    what = some_of(words, rest=", which -v lists")
+    return [f"fills keep to what holds in every row: {what} ({UNLESS_KEPT})"]
 
 
 def rest_of_kept(schema: Schema) -> list[str]:
@@ -816,7 +818,7 @@ def _parts(y: Floats, x: Floats, order: Ints | None = None) -> Iterator[tuple[li
     others leave (matching pursuit; Mallat and Zhang 1993)."""
     parts: list[int] = []
     left, before, known = y, 1.0, ~np.isnan(y)
-    pairs = None if order is not None else _ByPairs.of(x)
+    pairs = _ByPairs.of(x) if order is None else None
     while len(parts) < min(MOST_PARTS, x.shape[1]):
         if pairs is not None:
             fit = pairs.correlations(left)

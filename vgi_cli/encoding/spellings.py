@@ -34,8 +34,8 @@ NINE, NINE_AWAY = "9", 2
 """The same of codes with one digit, and how far from the others it is at least, if farther than these reach."""
 NINES_AWAY = 0.5
 """How far from the other values 99, -999 and the like have to be, in units of the range of these."""
-MOST_BESIDE = 3
-"""Such codes of one column at most."""
+MOST_CODES = 3
+"""Such codes of one column at most, and distinct values at either end of it that may be far from the others."""
 NEGATIVE = re.compile(r"-(?:[1-9]|77+|88+|99+|9[678])")
 """Codes of surveys for cells without an answer: -1, -9, -77, -88, -99, -97."""
 UNANSWERED = (7.0, 8.0, 9.0)
@@ -160,13 +160,13 @@ def _beside_nines(levels: Sequence[str]) -> list[str]:
 
 def codes_beside(nines: float, known: Collection[float]) -> list[list[float]]:
     """Of known numbers those that stand with one of nines as codes of surveys do: 99, 98 and 97, or 99, 88 and 77; none
-    where they go on beyond MOST_BESIDE of them."""
+    where they go on beyond MOST_CODES of them."""
     found = []
     for step in (float(np.sign(nines)), nines / 9):
         run = [nines]
-        while len(run) <= MOST_BESIDE and run[-1] - step in known:
+        while len(run) <= MOST_CODES and run[-1] - step in known:
             run.append(run[-1] - step)
-        if 1 < len(run) <= MOST_BESIDE:
+        if 1 < len(run) <= MOST_CODES:
             found.append(run)
     return found
 

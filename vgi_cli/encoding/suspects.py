@@ -48,6 +48,7 @@ from vgi_cli.encoding.series import series
 from vgi_cli.encoding.shuffled import shuffled_keys
 from vgi_cli.encoding.skips import Skipped, alike, needed, skipped, thresholds_among
 from vgi_cli.encoding.spellings import (
+    MOST_CODES,
     NEGATIVE,
     NINES,
     NINES_AWAY,
@@ -111,8 +112,6 @@ DECADES = 100.0
 """Values that span so many times the least of them may go on by factors."""
 FEWEST_TICKS, TICKS = 10, 0.3
 """Rows, and share of them without a cell, from which on a column of one value may be of boxes to tick."""
-MOST_CODES = 3
-"""Distinct values at either end of a column that may be far from the others."""
 
 
 def suspects(

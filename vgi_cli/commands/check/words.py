@@ -8,6 +8,7 @@ from typing import Any
 from vgi_cli.columns.wording import LONGEST, brief, cut_names
 from vgi_cli.commands.dry_run import DryRun, about
 from vgi_cli.encoding.kinds import column_lines
+from vgi_cli.encoding.redundant import UNLESS_KEPT
 
 SHOWN_PAIRS = 5
 WIDEST = 8
@@ -16,7 +17,6 @@ MAR = (
     "it compares means only, and cannot tell cells whose absence depends on what is observed (MAR), which every model "
     "here allows for, from cells that are missing because of their own value (MNAR), which none does"
 )
-KEPT = "fills keep to these (`--set table.relations=ignore` if that is chance)"
 
 
 def pair_words(pairs: Sequence[tuple[str, str]]) -> str:
@@ -65,7 +65,7 @@ def text_of(values: Mapping[str, Any], taken: DryRun) -> str:
 
 
 def _relation_lines(relations: Sequence[str]) -> list[str]:
-    return [*(f"- {cut_names(line)}" for line in relations), "", KEPT]
+    return [*(f"- {cut_names(line)}" for line in relations), "", f"fills keep to these ({UNLESS_KEPT})"]
 
 
 def _section(title: str, lines: Sequence[str]) -> list[str]:
