@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
+from typing import get_args
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads of a test's own would take the cores of other tests
@@ -73,6 +74,18 @@ def short_fits() -> Iterator[dict[str, float]]:
             usual[name] = getattr(files[file], setting)
             patch.setattr(files[file], setting, value)
         yield usual
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compiled_loops(request: pytest.FixtureRequest) -> None:
+    """Each of several processes of the tests compiles its share of the loops, which the others load from the cache:
+    most of them are asked for in the first minute, by all processes at once, and each would compile them all."""
+    worker = getattr(request.config, "workerinput", None)
+    if worker is not None:
+        from vgi_cli.maths import compiled
+
+        for name in get_args(compiled.Loop)[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+            compiled.kernel(name)
 
 
 @pytest.fixture(autouse=True)
