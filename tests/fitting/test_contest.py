@@ -486,6 +486,44 @@ def test_factors_do_not_win_where_covariances_that_keep_pairs_fill_about_as_well
     assert [made._is_sound(entry, made.entries[0][1]) for entry in made.entries] == [True, False]
 
 
+def test_models_of_numbers_that_hang_on_no_level_have_to_fill_cells_clearly_better() -> None:
+    best = torch.rand(300, 3, generator=torch.Generator().manual_seed(0)).double()
+    noise = 0.3 * torch.randn(300, 3, generator=torch.Generator().manual_seed(1)).double()
+    noise = noise - noise.mean()
+    shifted = recipe("mixture", components=1, covariance="full", dependence="linear")
+    layout = rows(mixed_table(), FULL).table.layout
+    assert layout.discrete and layout.continuous
+    for plain in (FULL, PAIRS):
+        for gain, loose in ((-0.1, True), (0.015, True), (0.03, False)):  # a standard error is 0.01
+            made = replace(standings_of((plain, best - gain), (shifted, best + noise)), layout=layout)
+            leader = made.entries[0 if gain > 0 else 1][1]
+            assert [made._is_loose(*entry, leader) for entry in made.entries] == [loose, False]
+            assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if loose else "0")
+    several = replace(
+        standings_of((recipe("mixture", components=2, covariance="full"), best), (shifted, best)), layout=layout
+    )
+    assert not several._is_loose(*several.entries[0], several.entries[0][1])  # clusters differ in levels and numbers
+    of_numbers = standings_of((FULL, best), (shifted, best))
+    assert not of_numbers._is_loose(*of_numbers.entries[0], of_numbers.entries[0][1])
+    worse = best + noise
+    worse[:, 1] += 0.2  # of one column it says little: it may not win, and so says nothing of the others
+    worse[:, 2] -= 0.19
+    made = replace(standings_of((FULL, best), (shifted, worse)), layout=layout)
+    assert not made._is_loose(*made.entries[0], made.entries[0][1])
+
+
+def mixed_table(count: int = 50) -> pd.DataFrame:
+    arms = np.array(["active", "placebo"])[np.random.default_rng(3).integers(0, 2, count)]
+    return holes(normal(count, 0), 0.2, 1).assign(arm=arms)
+
+
+def test_the_levels_shift_numbers_whose_covariances_are_shrunk_where_rows_are_few() -> None:
+    for count, shrunk in ((50, "pairs"), (70, None)):  # fewer than 20 rows for each of three columns
+        found = dict(candidates(recipe("mixture"), rows(mixed_table(count), recipe("mixture")), ["linear"]))
+        settings = found["mixture shifted by the levels, columns standardised"].model.settings
+        assert settings.get("shrink_to") == shrunk and settings["components"] == 1
+
+
 def test_mixtures_of_factor_models_give_way_to_shrunk_ones_where_rows_are_many() -> None:
     shrunk, factors = "mixture shrunk to pairs, columns standardised", "mixture of factor models, columns standardised"
     for count, score, titled in (

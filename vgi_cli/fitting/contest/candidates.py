@@ -37,6 +37,7 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
     """What may win, each with words for it; the first is what a fit takes that compares nothing."""
     layout, full_only = rows.table.layout, recipe.uncertainty == "posterior"
     numbers = layout.D - len(layout.discrete)
+    few = numbers >= FEWEST_NUMBERS and len(rows.table.used) < WELL * numbers
     shapes: list[tuple[str, str, dict[str, Any]]] = []
     if numbers < FEWEST_NUMBERS or full_only:
         shapes.append(("mixture", "mixture", {}))
@@ -45,7 +46,6 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
         factors = FACTORS if numbers >= MANY_NUMBERS else 1
         factored = {"covariance": "factor", "factors": factors}
         shapes += full
-        few = len(rows.table.used) < WELL * numbers
         if few or not full or recipe.score == "loglik":
             shapes.append(("mixture", "mixture of factor models", factored))
         if full and (few or recipe.score == "cells"):
@@ -59,7 +59,8 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
             for model, title, more in shapes
         ]
     if _may_shift(recipe, rows):  # the general location model: Olkin and Tate 1961
-        shapes.append(("mixture", SHIFTED, {**ONE_SHIFTED, "components": 1}))
+        shrunk = {"shrink_to": "pairs"} if few else {}
+        shapes.append(("mixture", SHIFTED, {**ONE_SHIFTED, **shrunk, "components": 1}))
     return [
         (
             f"{title}, {TRANSFORMS.get(transform, UNSCALED)}" if numbers else f"{title} of categories",
@@ -111,6 +112,13 @@ def compared(recipe: Recipe, name: str, said: Settings) -> tuple[str, Recipe]:
 def held(recipe: Recipe) -> str | None:
     """The column of levels of which a candidate's components have one each, if any."""
     return cast("str | None", recipe.model.settings.get("by"))
+
+
+def ties_levels(recipe: Recipe) -> bool:
+    """Whether the numbers of a candidate's one cluster depend on the levels; true of several clusters, which differ in
+    both."""
+    settings = recipe.model.settings
+    return settings.get("dependence") == "linear" or settings.get("components") != 1 or held(recipe) is not None
 
 
 def by_em(recipe: Recipe) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from vgi_cli.encoding.recode import recoder
 from vgi_cli.fitting.averaging import selected
-from vgi_cli.fitting.contest.candidates import Candidate, by_em, form, held, only_factors
+from vgi_cli.fitting.contest.candidates import Candidate, by_em, form, held, only_factors, ties_levels
 from vgi_cli.fitting.contest.league import League
 from vgi_cli.fitting.contest.scoring import Scores
 from vgi_cli.fitting.contest.slopes import WELL
@@ -130,7 +130,7 @@ class Standings:
             return True
         if lags(entry[1], best) or self._is_coarse(*entry, best) or self._is_unlike(*entry, best):
             return False
-        return not self._is_blind(entry[0], best)
+        return not self._is_blind(entry[0], best) and not self._is_loose(*entry, best)
 
     def _is_blind(self, candidate: Candidate, best: Scores) -> bool:
         """Whether a candidate has no slopes of each level where these differ, and the best of those that have lies
@@ -142,6 +142,22 @@ class Standings:
             return False
         mean, error = _gap(min(able, key=lambda cells: float(cells.mean())), best.cells)
         return mean <= NOISE * error
+
+    def _is_loose(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
+        """Whether a candidate takes numbers for independent of levels, and is not clearly better than the best of those
+        that do not: hidden cells show little of what a group shifts by (the effect of a treatment, say), and all of
+        what its estimate costs where rows are few."""
+        if not (self.layout.discrete and self.layout.continuous) or ties_levels(candidate.recipe):
+            return False
+        able = [
+            other.cells
+            for one, other in self.entries
+            if one.recipe.model.settings.get("dependence") == "linear" and not lags(other, best)
+        ]
+        if not able:
+            return False
+        mean, error = _gap(scores.cells, min(able, key=lambda cells: float(cells.mean())))
+        return mean > -BETTER * error
 
     def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
         """Whether held-out rows are described clearly worse than by another model that fills cells about as well, in
