@@ -98,6 +98,39 @@ def test_groups_whose_rows_are_independent_are_none(seed: int) -> None:
     assert lines_of(log(0.8, seed, groups=30, n=6)) == []  # too few rows of each
 
 
+def panel(r: float, seed: int, countries: int = 12, years: int = 30) -> pd.DataFrame:
+    """Countries with a level and an autoregression of their own, and a trend that they share, year by year."""
+    rng = np.random.default_rng(seed)
+    y = np.zeros((countries, years))
+    for t in range(1, years):
+        y[:, t] = r * y[:, t - 1] + rng.normal(size=countries)
+    y += 5 * rng.normal(size=(countries, 1)) + 0.1 * np.arange(years)
+    year, country = np.tile(np.arange(1990, 1990 + years), countries), np.repeat(np.arange(countries), years)
+    frame = pd.DataFrame({"country": np.array([f"land {c}" for c in country]), "year": year, "y": y.ravel()})
+    return frame.assign(y=frame.y.mask(rng.random(len(frame)) < 0.15))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_years_of_countries_are_series_though_they_are_numbers(seed: int) -> None:
+    (line,) = lines_of(panel(0.8, seed))
+    assert line.startswith("the rows of each level of 'country' follow each other in 'year', and neighbours are alike")
+    assert "in column 'y' (correlation 0." in line
+    assert lines_of(panel(0.0, seed)) == []
+    counted = panel(0.8, seed)
+    assert lines_of(counted.assign(year=np.arange(len(counted)))) == []  # the number of a row counts no moments
+    holes = panel(0.0, seed).astype({"year": "Float64"})
+    holes.loc[np.random.default_rng(seed).random(len(holes)) < 0.1, "year"] = pd.NA
+    assert lines_of(holes) == []  # the year itself is no value that neighbours share
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_with_trends_of_their_own_are_series(seed: int) -> None:
+    """Of which a model of rows knows but one for all."""
+    frame = panel(0.0, seed)
+    own = frame.country.str[5:].astype(int) % 3 - 1
+    assert len(lines_of(frame.assign(y=frame.y + 0.3 * own * (frame.year - 1990)))) == 1
+
+
 @pytest.mark.parametrize("encoding", [Encoding(), Encoding(relations="ignore")])
 def test_what_the_name_of_a_series_tells_is_not_said_to_be_filled_by_itself(encoding: Encoding) -> None:
     """A constant of each device is alike in neighbouring rows, and known from any of them."""

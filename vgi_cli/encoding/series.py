@@ -23,7 +23,10 @@ ROWS_A_TERM = 5
 EVEN = 0.6
 """Share of the steps in time that are the usual one: a series of days may lack some."""
 DEGREE = 5
-"""Of the polynomial in time that is taken off first: a model of rows has the date, and learns a trend."""
+"""Of the polynomial in time that is taken off first: a model of rows has the date, and learns a trend. Of several
+series it is one for all, and each has a level of its own."""
+SHARED = 2.0
+"""Rows for each value of a column of whole numbers from which on it may count the moments of several series (years)."""
 GROUP_ROWS, GROUPS = 10, 200
 """Fewest rows of a group in which a series is looked for, and the number of groups, the first ones, that are taken."""
 MOSTLY = 0.5
@@ -37,12 +40,14 @@ class _Series(NamedTuple):
 
     rows     [n] which rows of the table
     moments  [n] of each
+    several  whether these are the series of groups, however many
     starts   where each series begins, and the end
     usual    [n - 1] whether the next row is of the same series, and one usual step later
     """
 
     rows: Ints
     moments: Floats
+    several: bool
     starts: Ints
     usual: Bools
 
@@ -54,16 +59,27 @@ def series(table: Table, schema: Schema) -> list[str]:
         return []
     moments = [one for one in schema.encoded if isinstance(one, Moment) and one.kind in ("date", "datetime")]
     codes = [(one.name, one.codes(table.column(one.name))) for one in moments]
-    whole = np.zeros(table.N, np.int64)
     for name, own in codes:
-        if line := _said(table, schema, _ordered(own, whole), f"rows follow each other in '{name}'"):
+        if line := _said(table, schema, _ordered(own), name, "rows"):
             return [line]
+    codes += _counts(table, schema)
     for group, places in _groups(table, schema) if codes else ():
         for name, own in codes:
-            what = f"the rows of each level of '{group}' follow each other in '{name}'"
-            if name != group and (line := _said(table, schema, _ordered(own, places), what)):
+            what = f"the rows of each level of '{group}'"
+            if name != group and (line := _said(table, schema, _ordered(own, places), name, what)):
                 return [line]
     return []
+
+
+def _counts(table: Table, schema: Schema) -> list[tuple[str, Floats]]:
+    """The columns of whole numbers that may count moments, years above all, each [N]: rows share their values."""
+    found = []
+    for column in [one for one in schema.encoded if isinstance(one, Number)][:COLUMNS]:
+        codes = column.codes(table.column(column.name))
+        known = codes[np.isfinite(codes)]
+        if (known == np.floor(known)).all() and len(known) >= SHARED * len(np.unique(known)):
+            found.append((column.name, codes))
+    return found
 
 
 def _groups(table: Table, schema: Schema) -> Iterator[tuple[str, Ints]]:
@@ -90,9 +106,11 @@ def _groups(table: Table, schema: Schema) -> Iterator[tuple[str, Ints]]:
             yield column.name, np.where(np.isin(places, kept), places, -1)
 
 
-def _ordered(moments: Floats, groups: Ints) -> _Series | None:
-    """The rows of groups [N] (-1: of none) in the order of their moments [N]; None where these are no series: two rows
-    at one moment, or steps of all lengths."""
+def _ordered(moments: Floats, groups: Ints | None = None) -> _Series | None:
+    """The rows of groups [N] (-1: of none; None: one series of all) in the order of their moments [N]; None where these
+    are no series: two rows at one moment, or steps of all lengths."""
+    several = groups is not None
+    groups = np.zeros(len(moments), np.int64) if groups is None else groups
     known = np.flatnonzero(np.isfinite(moments) & (groups >= 0))
     rows = known[np.lexsort((moments[known], groups[known]))]
     if len(rows) < ROWS:
@@ -106,16 +124,17 @@ def _ordered(moments: Floats, groups: Ints) -> _Series | None:
     if usual.sum() < EVEN * within.sum():
         return None
     starts = np.flatnonzero(np.concatenate([[True], ~within, [True]]))
-    return _Series(rows, moments[rows], starts, usual)
+    return _Series(rows, moments[rows], several, starts, usual)
 
 
-def _said(table: Table, schema: Schema, order: _Series | None, what: str) -> str | None:
-    """The line on columns with holes in which neighbours are alike; None where there is none."""
+def _said(table: Table, schema: Schema, order: _Series | None, by: str, what: str) -> str | None:
+    """The line on columns with holes in which neighbours are alike; None where there is none. by: the column of the
+    moments; what: which rows follow each other."""
     if order is None:
         return None
     found = {}
     told = {one.names[0] for one in schema.relations if one.coded} | {one.name for one in schema.lookups}
-    told |= {one.names[1] for one in schema.relations if one.how == "levels"}
+    told |= {by} | {one.names[1] for one in schema.relations if one.how == "levels"}
     for other in [one for one in schema.encoded if isinstance(one, Number)][:COLUMNS]:
         values = other.codes(table.column(other.name))
         if table.missing(other.name).any() and other.name not in told and not _constant(values[order.rows], order):
@@ -125,9 +144,9 @@ def _said(table: Table, schema: Schema, order: _Series | None, what: str) -> str
     if not found:
         return None
     return (
-        f"{what}, and neighbours are alike in {named('column', tuple(found))} (correlation {max(found.values()):.2f} "
-        "beyond a trend): each row is filled as if by itself; columns with the values before and after it tell the "
-        "model"
+        f"{what} follow each other in '{by}', and neighbours are alike in {named('column', tuple(found))} "
+        f"(correlation {max(found.values()):.2f} beyond a trend): each row is filled as if by "
+        "itself; columns with the values before and after it tell the model"
     )
 
 
@@ -145,9 +164,11 @@ def _neighbours(values: Floats, order: _Series) -> float | None:
         return None
     ranks = np.full(len(values), np.nan)
     ranks[seen] = mean_ranks(values[seen]) / seen.sum()
-    left = np.full(len(values), np.nan)
-    for start, end in zip(order.starts[:-1].tolist(), order.starts[1:].tolist(), strict=True):
-        left[start:end] = _beyond_trend(ranks[start:end], order.moments[start:end])
+    left = _beyond_trend(ranks, order.moments)
+    if order.several:
+        for start, end in zip(order.starts[:-1].tolist(), order.starts[1:].tolist(), strict=True):
+            own = left[start:end]
+            own -= own[np.isfinite(own)].mean() if np.isfinite(own).any() else 0.0
     pairs = np.isfinite(left[1:]) & np.isfinite(left[:-1]) & order.usual
     if pairs.sum() < ROWS:
         return None
@@ -159,10 +180,11 @@ def _neighbours(values: Floats, order: _Series) -> float | None:
 
 
 def _beyond_trend(ranks: Floats, moments: Floats) -> Floats:
-    """Ranks [n] of one series less their trend, NaN where they are, and where too few are there to tell one."""
+    """Ranks [n] less their trend, NaN where they are, and where too few are there to tell one."""
     seen = np.isfinite(ranks)
     degree = min(DEGREE, int(seen.sum()) // ROWS_A_TERM - 1)
     if degree < 0:
         return np.full(len(ranks), np.nan)
-    time = 2 * (moments - moments[0]) / (moments[-1] - moments[0]) - 1
+    first, last = moments.min(), moments.max()
+    time = 2 * (moments - first) / (last - first) - 1
     return np.asarray(ranks - np.polynomial.Chebyshev.fit(time[seen], ranks[seen], degree)(time))
