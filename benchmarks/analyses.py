@@ -6,6 +6,8 @@ logistic     a rare outcome (a tenth of the rows) on two numbers and a sex; all 
 interaction  y on x, where the slope of one sex is 0.9 and that of the other −0.2; holes in x and y
 dropout      four visits with slopes of their own; who is high leaves, and stays away; the last visit on the first and
              the arm
+patients     a trial of two arms with five visits; half of the patients leave, the more often the higher the value that
+             was seen last; the last visit on the first and the arm (of few patients: --rows 80)
 clinics      twenty clinics of different means: the variance of these, and a slope; holes in x and y
 items        six items of five points: the mean of their sum, Cronbach's alpha, and a slope on the sum; holes in the
              items
@@ -105,6 +107,25 @@ def dropout(rows: int, rng: np.random.Generator) -> Study:
 
     def estimate(table: pd.DataFrame) -> Estimates:
         return least_squares(table.y4, [table.y1, table.arm == "a"])
+
+    return Study(whole, pd.DataFrame(hidden), ("intercept", "first visit", "arm"), estimate)
+
+
+def patients(rows: int, rng: np.random.Generator) -> Study:
+    """As `dropout`, with an effect that grows, and columns that say nothing."""
+    arm, sex, age = rng.random(rows) < 0.5, rng.random(rows) < 0.5, rng.integers(20, 80, rows)
+    level, slope = rng.normal(50, 8, rows), rng.normal(0, 1.5, rows) - 2 * arm
+    y = level[:, None] + slope[:, None] * np.arange(5) + rng.normal(0, 4, (rows, 5))
+    names = [f"y{visit}" for visit in range(5)]
+    whole = pd.DataFrame(y.round(1), columns=names)
+    whole = whole.assign(arm=words(arm, "active", "placebo"), sex=words(sex, "f", "m"), age=age)
+    hidden, gone = {}, np.zeros(rows, bool)
+    for visit in range(1, 5):
+        gone = gone | (rng.random(rows) < 1 / (1 + np.exp(1.6 - 0.12 * (y[:, visit - 1] - 50))))
+        hidden[names[visit]] = gone
+
+    def estimate(table: pd.DataFrame) -> Estimates:
+        return least_squares(table.y4, [table.y0, table.arm == "active"])
 
     return Study(whole, pd.DataFrame(hidden), ("intercept", "first visit", "arm"), estimate)
 
@@ -319,7 +340,7 @@ def exposure(rows: int, rng: np.random.Generator) -> Study:
 
 
 EFFECTS = logistic, interaction, confounder, did, parallel, slopes, regions, alike, stones, response, arms, exposure
-DESIGNS = dropout, clinics, items, filters, survival
+DESIGNS = dropout, patients, clinics, items, filters, survival
 LAWS = {law.__name__: law for law in (*EFFECTS, *DESIGNS)}
 
 
