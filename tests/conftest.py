@@ -40,21 +40,24 @@ SHORT = {
     "methods.reweighted.COMMON": 2,
     "fitting.refits.COUNT": 5,
     "fitting.contest.scoring.FOLDS": 2,
+    "fitting.contest.judges.EPOCHS": 3,
+    "fitting.contest.scoring.HIDDEN_PARTS": 1,
     "fitting.trial.SECONDS": 0.02,
-    "methods.em.sizing.EPOCHS": 4,
+    "methods.em.sizing.EPOCHS": 2,
     "methods.em.sizing.FOLDS": 2,
-    "methods.start.ITERATIONS": 8,
+    "methods.start.ITERATIONS": 4,
 }
 """How long refits by gradients are, and how many, how many refits by EM there are, how many folds a comparison of
-models has, how long a trial of a model measures its time, how long EM runs where it chooses a size, and on how many
-folds, and how long the quick fit is from which EM starts, in tests that are not marked `full_fits`."""
+models has, how long EM runs in it and how many parts of the cells it hides, how long a trial of a model measures its
+time, how long EM runs where it chooses a size, and on how many folds, and how long the quick fit is from which EM
+starts, in tests that are not marked `full_fits`."""
 
 
 @pytest.fixture(autouse=True, scope="session")
 def short_fits() -> Iterator[dict[str, float]]:
     """Short refits and comparisons; gives what they are for users."""
     from vgi_cli.fitting import refits, trial
-    from vgi_cli.fitting.contest import scoring
+    from vgi_cli.fitting.contest import judges, scoring
     from vgi_cli.methods import reweighted, start
     from vgi_cli.methods.em import sizing
 
@@ -62,6 +65,7 @@ def short_fits() -> Iterator[dict[str, float]]:
         "reweighted": reweighted,
         "refits": refits,
         "scoring": scoring,
+        "judges": judges,
         "trial": trial,
         "sizing": sizing,
         "start": start,
@@ -77,10 +81,11 @@ def short_fits() -> Iterator[dict[str, float]]:
 
 @pytest.fixture(autouse=True)
 def full_fits(request: pytest.FixtureRequest, short_fits: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refits and comparisons as they are for users, in tests marked so."""
-    if "full_fits" in request.keywords:
-        for name, value in short_fits.items():
-            monkeypatch.setattr(f"vgi_cli.{name}", value)
+    """Refits and comparisons as they are for users, in tests marked so; where the marker names settings, these alone."""
+    marker = request.node.get_closest_marker("full_fits")
+    if marker is not None:
+        for name in marker.args or short_fits:
+            monkeypatch.setattr(f"vgi_cli.{name}", short_fits[name])
 
 
 @pytest.fixture

@@ -135,6 +135,7 @@ def test_the_scores_of_the_right_model_are_those_of_the_truth() -> None:
     assert float(found.cells.mean()) == pytest.approx(found.crps, rel=1e-9)
 
 
+@pytest.mark.full_fits("fitting.contest.scoring.HIDDEN_PARTS")
 def test_a_model_of_independent_columns_scores_one() -> None:
     rng = np.random.default_rng(1)
     frame = normal(600, 1, 0.0).assign(g=rng.choice(["p", "q"], 600))
@@ -261,6 +262,7 @@ def test_a_time_limit_leaves_the_first_candidate(tmp_path: Path, monkeypatch: py
     assert len(league.get("candidates", [])) < 6
 
 
+@pytest.mark.full_fits("fitting.contest.scoring.HIDDEN_PARTS")
 @pytest.mark.parametrize("score", ["cells", "loglik"])
 def test_more_components_are_compared_where_the_likelihood_hardly_differs(
     score: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
