@@ -16,7 +16,6 @@ import torch
 
 import vgi_cli
 from tests.clocks import ticking
-from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import VgiWarning
 from vgi_cli.fitting import choosing
@@ -26,11 +25,10 @@ from vgi_cli.fitting.contest.candidates import Candidate, candidates
 from vgi_cli.fitting.contest.league import LINES, League
 from vgi_cli.fitting.contest.scoring import Folds, Scores
 from vgi_cli.fitting.contest.standings import Standings, lags
-from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
+from vgi_cli.fitting.rows import Rows, held_out, quiet_schema, rows_of
 from vgi_cli.methods.em.sizing import Candidate as Sized
 from vgi_cli.methods.em.sizing import Sizing, choose_size
 from vgi_cli.models.gaussian.mixture import MixtureConfig
-from vgi_cli.reporting import Silent
 from vgi_cli.settings.gather import load_recipe
 from vgi_cli.settings.recipe import Averaged, ModelChoice, Recipe
 from vgi_cli.table.frames import from_frame
@@ -55,8 +53,7 @@ def recipe(model: str, transform: str = "linear", **settings: object) -> Recipe:
 
 def rows(frame: pd.DataFrame, of: Recipe) -> Rows:
     table = from_frame(frame)
-    schema: Schema = new_schema(table, of, Silent())
-    return rows_of(table, schema, of.seed)
+    return rows_of(table, quiet_schema(table, of), of.seed)
 
 
 def scored(frame: pd.DataFrame, of: Recipe, known: Folds | None = None) -> Scores:

@@ -25,6 +25,10 @@ from vgi_cli.models.gaussian.family import FilledRows, em_table
 from vgi_cli.models.gaussian.mixture import POOLED_LEVELS, GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.shifted import Shifted
 
+pytestmark = pytest.mark.full_fits(
+    "models.gaussian.fa.FactorAnalysis.tolerance", "models.gaussian.mixture.GaussianMixture.tolerance"
+)
+
 LAYOUT = Layout.of("xayb", levels=(0, 3, 0, 2))
 A, B = 1, 3
 
