@@ -163,7 +163,7 @@ def skewed(seed: int) -> pd.DataFrame:
     return holes(np.exp(1.5 * normal(240, seed, 0.7)), 0.2, seed)
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits("methods.em.sizing.EPOCHS", "methods.em.sizing.FOLDS", "methods.start.ITERATIONS")
 def test_a_table_of_categories_says_that_there_is_nothing_to_compare(tmp_path: Path) -> None:
     """Of which another number of clusters is not in question."""
     rng = np.random.default_rng(0)
@@ -306,7 +306,7 @@ def test_columns_of_levels_without_holes_are_not_scored(tmp_path: Path) -> None:
     assert not run.impute(m=1)[0].isna().any().any()
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits("methods.em.sizing.EPOCHS", "methods.em.sizing.FOLDS", "methods.start.ITERATIONS")
 def test_nothing_is_said_of_numbers_where_there_are_none(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     group = rng.integers(4, size=200)

@@ -148,7 +148,7 @@ def test_each_level_may_have_several_components(dependence: str) -> None:
         assert torch.allclose(humps[:, level], torch.tensor([level - 2.0, level + 2.0]).double(), atol=0.35)
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits("methods.em.sizing.EPOCHS", "methods.em.sizing.FOLDS", "methods.start.ITERATIONS")
 def test_held_out_rows_choose_how_many_components_each_level_has() -> None:
     config = MixtureConfig.model_validate({"by": "a", "covariance": "full", "dependence": "linear"})
     chosen = {}
