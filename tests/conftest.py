@@ -1,11 +1,12 @@
 """Set before torch is loaded: every process of the tests computes on one thread, since the tests themselves are spread
-over the cores. No example of a property test has a time limit: machines are shared. Refits and comparisons of models
-are short, and no file is forced to the disk: a test that needs what users have says so by its marker. Signals that
-whoever started the tests has set to be ignored (`nohup`, a script's background) act as usual: the program leaves them
-alone."""
+over the cores. No example of a property test has a time limit: machines are shared. Fits, comparisons of models and
+draws are short, and no file is forced to the disk: a test that needs what users have says so by its marker. Signals
+that whoever started the tests has set to be ignored (`nohup`, a script's background) act as usual: the program leaves
+them alone."""
 
 import gc
 import os
+import pkgutil
 import signal
 from collections.abc import Generator, Iterator
 from typing import get_args
@@ -36,43 +37,36 @@ def pytest_collection() -> Generator[None]:
 
 
 SHORT = {
-    "methods.reweighted.EPOCHS": 1,
+    "methods.reweighted.EPOCHS": 1,  # refits by gradients
     "methods.reweighted.STEPS": 2,
     "methods.reweighted.COMMON": 2,
-    "fitting.refits.COUNT": 5,
-    "fitting.contest.scoring.FOLDS": 2,
-    "fitting.trial.SECONDS": 0.02,
-    "methods.em.sizing.EPOCHS": 4,
+    "fitting.refits.COUNT": 5,  # refits by EM: how many, and nats a parameter at which they have settled
+    "methods.em.bootstrap.TOLERANCE": 1e-2,
+    "methods.em.bootstrap.ANEW_TOLERANCE": 1e-2,
+    "fitting.contest.scoring.FOLDS": 2,  # a comparison of models
+    "fitting.contest.scoring.HIDDEN_PARTS": 1,
+    "fitting.contest.judges.EPOCHS": 3,
+    "fitting.trial.SECONDS": 0.02,  # for which a trial of a model measures its time
+    "methods.em.sizing.EPOCHS": 2,  # the choice of a size
     "methods.em.sizing.FOLDS": 2,
-    "methods.start.ITERATIONS": 8,
+    "methods.start.ITERATIONS": 4,  # the quick fit from which others start
+    "methods.em.em.REDRAWS": 2,  # of rounded cells in a fit, and sweeps in each
+    "models.gaussian.rounded.SWEEPS": 2,
+    "models.gaussian.fa.FactorAnalysis.tolerance": 1e-4,  # nats a row at which EM has converged
+    "models.gaussian.mixture.GaussianMixture.tolerance": 1e-4,
+    "samplers.lengths.MOST_ROUNDS": 40,  # chains that draw
+    "samplers.latent.SWEEPS": 20,
 }
-"""How long refits by gradients are, and how many, how many refits by EM there are, how many folds a comparison of
-models has, how long a trial of a model measures its time, how long EM runs where it chooses a size, and on how many
-folds, and how long the quick fit is from which EM starts, in tests that are not marked `full_fits`."""
+"""Settings of fits, comparisons of models and draws in tests that are not marked `full_fits`."""
 
 
 @pytest.fixture(autouse=True, scope="session")
 def short_fits() -> Iterator[dict[str, float]]:
-    """Short refits and comparisons; gives what they are for users."""
-    from vgi_cli.fitting import refits, trial
-    from vgi_cli.fitting.contest import scoring
-    from vgi_cli.methods import reweighted, start
-    from vgi_cli.methods.em import sizing
-
-    files = {
-        "reweighted": reweighted,
-        "refits": refits,
-        "scoring": scoring,
-        "trial": trial,
-        "sizing": sizing,
-        "start": start,
-    }
-    usual = {}
+    """Short fits, comparisons and draws; gives what they are for users."""
+    usual = {name: pkgutil.resolve_name(f"vgi_cli.{name}") for name in SHORT}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SHORT.items():
-            *_, file, setting = name.split(".")
-            usual[name] = getattr(files[file], setting)
-            patch.setattr(files[file], setting, value)
+            patch.setattr(f"vgi_cli.{name}", value)
         yield usual
 
 
@@ -90,10 +84,11 @@ def compiled_loops(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(autouse=True)
 def full_fits(request: pytest.FixtureRequest, short_fits: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refits and comparisons as they are for users, in tests marked so."""
-    if "full_fits" in request.keywords:
-        for name, value in short_fits.items():
-            monkeypatch.setattr(f"vgi_cli.{name}", value)
+    """Settings as they are for users in tests marked so: all, or those that the markers of a test and its file name."""
+    markers = list(request.node.iter_markers("full_fits"))
+    for name in short_fits:
+        if any(not marker.args or name in marker.args for marker in markers):
+            monkeypatch.setattr(f"vgi_cli.{name}", short_fits[name])
 
 
 @pytest.fixture

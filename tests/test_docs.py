@@ -237,7 +237,14 @@ def test_the_two_lines_are_there_once_and_use_the_constraints() -> None:
     assert re.search(r"^torch==", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.M)
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits(
+    "fitting.contest.scoring.FOLDS",
+    "fitting.contest.scoring.HIDDEN_PARTS",
+    "fitting.contest.judges.EPOCHS",
+    "methods.em.sizing.EPOCHS",
+    "methods.em.sizing.FOLDS",
+    "methods.start.ITERATIONS",
+)
 def test_main_line_of_readme(sample_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fit, impute and evaluate the sample table, in this process; then look at what came out. There are as many refits
     as tables: what README says of the fit is that of the model that a comparison of full length chooses."""
@@ -300,7 +307,7 @@ def test_hidden_cells_of_readme(sample_folder: Path) -> None:
     near(out, "overall", 6, within=0.06)
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits("methods.em.sizing.EPOCHS", "methods.em.sizing.FOLDS", "methods.start.ITERATIONS")
 def test_python_of_readme(sample_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The block as it stands, its fit without refits: the command line above is run whole."""
     fit, quick = vgi_cli.fit, {"bootstrap": "none", "trees": "none"}

@@ -163,7 +163,7 @@ def plan(out: str) -> dict[str, str]:
     return {line[2:].split("  ")[0]: line[2:].partition("  ")[2].strip() for line in lines if line != "#"}
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits("fitting.refits.COUNT")
 def test_it_says_what_would_be_fitted_and_where_to(vgi: Vgi, table: Path, tmp_path: Path) -> None:
     (tmp_path / "run1").mkdir()
     before = sorted(tmp_path.rglob("*"))

@@ -19,9 +19,8 @@ from vgi_cli.commands import sampling
 from vgi_cli.commands.evaluate import likelihood
 from vgi_cli.fitting.contest import contest, scoring
 from vgi_cli.machine import workers as machine
-from vgi_cli.methods.em import sizing
 from vgi_cli.runs.comparison import compared
-from vgi_cli.samplers.latent import LatentImputer
+from vgi_cli.samplers import latent
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are made on Linux only")
 SAME = ("contest.json", "model.safetensors", "schema.json", "state.safetensors")
@@ -38,11 +37,6 @@ def both(rows: int = 100, hidden: float = 0.2) -> pd.DataFrame:
     d = a - b / 3 + rng.normal(size=rows)
     frame = pd.DataFrame({"g": np.array(["p", "q", "r"])[group], "a": a.round(4), "b": b, "c": c, "d": d})
     return frame.mask(rng.random(frame.shape) < hidden)
-
-
-@pytest.fixture(autouse=True)
-def short_fits_choose_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizing, "EPOCHS", 2)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +108,7 @@ def test_chains_and_scores_are_the_same_by_any_number_of_processes(
     monkeypatch.setattr(machine._Team, "__init__", lambda *a: (teams.append(a[3]), real(*a))[1])
     monkeypatch.setattr(sampling, "SHARED_CELLS", 1)
     monkeypatch.setattr(likelihood, "FIRST", 3)
-    monkeypatch.setattr(LatentImputer.__init__, "__defaults__", (10,))  # sweeps
+    monkeypatch.setattr(latent, "SWEEPS", 10)
     drawn = ("impute", "--checkpoint", "run", "--m", "4", "--sampler", sampler, "--format", "long")
     quick = ("--refit-epochs", "3") if model == "vae" else ()
     scored = ("evaluate", "--checkpoint", "run", "t.csv", "--truth", "full.csv", *quick, "--json")

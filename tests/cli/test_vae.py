@@ -29,6 +29,7 @@ def data(vgi: Vgi) -> Path:
     return Path("data.csv")
 
 
+@pytest.mark.full_fits("samplers.latent.SWEEPS")
 def test_fit_evaluate_and_finetune(vgi: Vgi, data: Path) -> None:
     done = vgi("fit", "data.csv", *VAE, "--out", "run")
     assert done.code == 0, done.err

@@ -207,7 +207,7 @@ def test_more_draws_leave_the_first_ones_unchanged_and_order_of_rows_does_not_ma
     assert [header, *turned[::-1]] == Path("two.1.csv").read_text().splitlines()
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits("fitting.refits.COUNT")
 def test_formats(vgi: Vgi, run: Path) -> None:
     long = vgi("impute", "--checkpoint", "run", "--m", "2", "--format", "long", "-o", "-")
     header, *rows = csv.reader(long.out.splitlines())

@@ -239,6 +239,9 @@ def test_the_fit_of_another_model_takes_its_part_of_the_progress(tmp_path: Path,
     assert len(done) > 3 and done[-1].share == pytest.approx(2.4 / 6.4)  # of the fit that comes before the first refit
 
 
+@pytest.mark.full_fits(
+    "models.gaussian.fa.FactorAnalysis.tolerance", "models.gaussian.mixture.GaussianMixture.tolerance"
+)
 def test_each_model_has_the_pooling_and_tolerance_of_its_own_kind(tmp_path: Path, few: None) -> None:
     """Factor analysis is not pooled, a mixture beside it is: by 2 (D + 2) pseudo-rows."""
     settings = {"average": [LINEAR, FACTORS], "model.factors": 1, "bootstrap": 3, "table.transform": "normal"}

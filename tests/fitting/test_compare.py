@@ -25,17 +25,11 @@ from vgi_cli.fitting.contest.standings import Standings
 from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.machine.work import TimeUp, Work
-from vgi_cli.methods.em import sizing
 from vgi_cli.settings.gather import load_recipe
 from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
 
 QUICK = {**test_contest.QUICK, "table.transform": "linear"}
 """Half as many models as there are where the transform is compared as well."""
-
-
-@pytest.fixture(autouse=True)
-def short_fits_choose_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizing, "EPOCHS", 2)
 
 
 def fit(rows: Rows, recipe: Recipe, work: Work) -> Fitted:

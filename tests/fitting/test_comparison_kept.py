@@ -21,7 +21,6 @@ from vgi_cli.errors import InputError, Interrupted, RunError, UsageError
 from vgi_cli.fitting import plateau
 from vgi_cli.fitting.contest import contest
 from vgi_cli.machine.work import TimeUp
-from vgi_cli.methods.em import sizing
 from vgi_cli.runs.comparison import compared
 
 SAME = ("contest.json", "model.safetensors", "recipe.yaml", "schema.json", "state.safetensors")
@@ -30,16 +29,15 @@ SAME = ("contest.json", "model.safetensors", "recipe.yaml", "schema.json", "stat
 QUICK = {**test_contest.QUICK, "table.transform": "linear"}
 """Half as many models as there are where the transform is compared as well."""
 
-SMALL_FLOW = {**QUICK, "model.steps": 1, "model.hidden": 8}
+SMALL_FLOW = {**QUICK, "model.steps": 1, "model.hidden": 4, "model.blocks": 0}
+SMALL_FLOW |= {"optim.warmup_conditionals": 1, "optim.warmup_model": 1, "optim.batch_size": 60}
 
 
 @pytest.fixture(autouse=True, scope="module")
 def at_once() -> Iterator[None]:
-    """Held-out rows may end the fit of a flow after its first steps, and the number of clusters is chosen by short
-    fits."""
+    """Held-out rows may end the fit of a flow after its first steps."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(plateau, "LEAST", 0)
-        patched.setattr(sizing, "EPOCHS", 2)
         yield
 
 

@@ -16,7 +16,6 @@ import torch
 
 import vgi_cli
 from tests.clocks import ticking
-from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import VgiWarning
 from vgi_cli.fitting import choosing
@@ -26,11 +25,10 @@ from vgi_cli.fitting.contest.candidates import Candidate, candidates
 from vgi_cli.fitting.contest.league import LINES, League
 from vgi_cli.fitting.contest.scoring import Folds, Scores
 from vgi_cli.fitting.contest.standings import Standings, lags
-from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
+from vgi_cli.fitting.rows import Rows, held_out, quiet_schema, rows_of
 from vgi_cli.methods.em.sizing import Candidate as Sized
 from vgi_cli.methods.em.sizing import Sizing, choose_size
 from vgi_cli.models.gaussian.mixture import MixtureConfig
-from vgi_cli.reporting import Silent
 from vgi_cli.settings.gather import load_recipe
 from vgi_cli.settings.recipe import Averaged, ModelChoice, Recipe
 from vgi_cli.table.frames import from_frame
@@ -55,8 +53,7 @@ def recipe(model: str, transform: str = "linear", **settings: object) -> Recipe:
 
 def rows(frame: pd.DataFrame, of: Recipe) -> Rows:
     table = from_frame(frame)
-    schema: Schema = new_schema(table, of, Silent())
-    return rows_of(table, schema, of.seed)
+    return rows_of(table, quiet_schema(table, of), of.seed)
 
 
 def scored(frame: pd.DataFrame, of: Recipe, known: Folds | None = None) -> Scores:
@@ -135,6 +132,7 @@ def test_the_scores_of_the_right_model_are_those_of_the_truth() -> None:
     assert float(found.cells.mean()) == pytest.approx(found.crps, rel=1e-9)
 
 
+@pytest.mark.full_fits("fitting.contest.scoring.HIDDEN_PARTS")
 def test_a_model_of_independent_columns_scores_one() -> None:
     rng = np.random.default_rng(1)
     frame = normal(600, 1, 0.0).assign(g=rng.choice(["p", "q"], 600))
@@ -165,7 +163,7 @@ def skewed(seed: int) -> pd.DataFrame:
     return holes(np.exp(1.5 * normal(240, seed, 0.7)), 0.2, seed)
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits("methods.em.sizing.EPOCHS", "methods.em.sizing.FOLDS", "methods.start.ITERATIONS")
 def test_a_table_of_categories_says_that_there_is_nothing_to_compare(tmp_path: Path) -> None:
     """Of which another number of clusters is not in question."""
     rng = np.random.default_rng(0)
@@ -261,6 +259,7 @@ def test_a_time_limit_leaves_the_first_candidate(tmp_path: Path, monkeypatch: py
     assert len(league.get("candidates", [])) < 6
 
 
+@pytest.mark.full_fits("fitting.contest.scoring.HIDDEN_PARTS")
 @pytest.mark.parametrize("score", ["cells", "loglik"])
 def test_more_components_are_compared_where_the_likelihood_hardly_differs(
     score: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -307,7 +306,7 @@ def test_columns_of_levels_without_holes_are_not_scored(tmp_path: Path) -> None:
     assert not run.impute(m=1)[0].isna().any().any()
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits("methods.em.sizing.EPOCHS", "methods.em.sizing.FOLDS", "methods.start.ITERATIONS")
 def test_nothing_is_said_of_numbers_where_there_are_none(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     group = rng.integers(4, size=200)

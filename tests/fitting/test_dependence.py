@@ -222,6 +222,9 @@ def test_no_refit_fills_a_column_far_off_where_it_is_hardly_observed(tmp_path: P
     assert max(most) < 1.5 * table.y.abs().max()
 
 
+@pytest.mark.full_fits(
+    "methods.em.bootstrap.TOLERANCE", "methods.em.bootstrap.ANEW_TOLERANCE", "methods.start.ITERATIONS"
+)
 def test_no_refit_loses_what_the_rows_of_a_subject_say(tmp_path: Path) -> None:
     """Subjects of four rows, whose age is the same in each. In a refit without rows of one, or that took these for
     outliers at its start, the age that is observed spoke for fills up to twelve times beyond the observed ones."""

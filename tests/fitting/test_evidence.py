@@ -110,6 +110,7 @@ def test_evidence_is_lacking_where_columns_are_independent_and_nowhere_else() ->
     assert not any(found[1.0])
 
 
+@pytest.mark.full_fits("fitting.contest.scoring.HIDDEN_PARTS")
 def test_a_score_above_one_is_no_warning_where_columns_go_together(tmp_path: Path) -> None:
     said: list[str] = []
     with warnings.catch_warnings():

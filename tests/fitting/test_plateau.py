@@ -28,7 +28,7 @@ from vgi_cli.runs.folder import RunFolder
 from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
 
 SMALL = {"method.imputations": 2, "optim.batch_size": 16, "model.steps": 1, "model.hidden": 8, "model.blocks": 0}
-SMALL |= {"bootstrap": "none"}
+SMALL |= {"bootstrap": "none", "optim.warmup_conditionals": 2, "optim.warmup_model": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -159,15 +159,26 @@ def test_rows_that_are_held_out_change_nothing_before_the_rate_falls(tmp_path: P
         assert all(torch.equal(found[0][stem][name], value) for name, value in found[1][stem].items())
 
 
+SCORES = (-3.0, -2.0, -1.0, -1.0, -1.0, -1.0)
+"""After 1, 2, 3, 4, 5, 7 epochs: the rate falls after 7, for 3."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, torch.Tensor]]:
+    """The parts of a fit that was not stopped, of 10 epochs."""
+    path = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(plateau, "LEAST", 0)
+        scripted(patched, *SCORES)
+        assert fit(60, path)[0]["epochs"] == 10
+    return RunFolder.open(path).parts()
+
+
 @pytest.mark.parametrize("at", [2, 5, pytest.param(8, marks=pytest.mark.slow)])
 def test_stopped_before_or_after_the_rate_falls_and_resumed_equals_not_stopped(
-    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    at: int, tmp_path: Path, whole: dict[str, dict[str, torch.Tensor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scores = (-3.0, -2.0, -1.0, -1.0, -1.0, -1.0)  # after 1, 2, 3, 4, 5, 7 epochs: the rate falls after 7, for 3
-    scripted(monkeypatch, *scores)
-    whole, _ = fit(60, tmp_path / "whole")
-    assert whole["epochs"] == 10
-    scripted(monkeypatch, *scores)
+    scripted(monkeypatch, *SCORES)
     real = driver.Drive._write
 
     def write(self: driver.Drive, line: dict[str, Any], seconds: float) -> None:
@@ -181,9 +192,9 @@ def test_stopped_before_or_after_the_rate_falls_and_resumed_equals_not_stopped(
     monkeypatch.setattr(driver.Drive, "_write", real)
     run = vgi_cli.fit(frame(60), out=tmp_path / "cut", resume=True)
     assert run.manifest["epochs"] == 10
-    parts = [RunFolder.open(tmp_path / name).parts() for name in ("whole", "cut")]
-    for stem, tensors in parts[0].items():
-        assert all(torch.equal(tensors[name], parts[1][stem][name]) for name in tensors), stem
+    parts = RunFolder.open(tmp_path / "cut").parts()
+    for stem, tensors in whole.items():
+        assert all(torch.equal(tensors[name], parts[stem][name]) for name in tensors), stem
 
 
 @pytest.mark.parametrize("options", [{"epochs": 2}, {"val": 0.2}, {"set": {"optim.schedule": "cosine"}}])
@@ -217,7 +228,7 @@ def test_few_rows_have_few_epochs_by_any_method(method: str, optim: dict[str, An
 
 def test_patience_counts_after_so_many_steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where half of the cells are missing a model has not begun to learn after the first epochs."""
-    monkeypatch.setattr(plateau, "LEAST", 40)  # four batches an epoch
+    monkeypatch.setattr(plateau, "LEAST", 24)  # four batches an epoch
     scripted(monkeypatch, *[-3.0] * 5, *[-1.0] * 20)  # after 1 to 5 epochs, ...
     _, said = fit(60, tmp_path / "run")
     (line,) = (line for line in said if line.startswith("held-out rows gained no more after"))
@@ -227,11 +238,11 @@ def test_patience_counts_after_so_many_steps(monkeypatch: pytest.MonkeyPatch, tm
 def test_a_model_learns_what_few_cells_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It ended after one epoch, without a relation between columns. (A small network that learns faster than usual.)"""
     monkeypatch.undo()
-    monkeypatch.setattr("vgi_cli.methods.optimisation.STEPS", 1500)
+    monkeypatch.setattr("vgi_cli.methods.optimisation.STEPS", 1000)
     rng = np.random.default_rng(1)
     z = rng.normal(size=240)
     table = pd.DataFrame({name: z + 0.3 * rng.normal(size=240) for name in "abcd"}).mask(rng.random((240, 4)) < 0.7)
-    small = {"model.encoder": [20], "model.decoder": [20], "model.latents": 1, "optim.lr": 0.02, "bootstrap": "none"}
+    small = {"model.encoder": [20], "model.decoder": [20], "model.latents": 1, "optim.lr": 0.04, "bootstrap": "none"}
     run = vgi_cli.fit(table, model="vae", set=small, out=tmp_path / "run", threads=1)
     assert run.sample(n=2000).corr().to_numpy()[0, 1] > 0.6  # of 0.92
 

@@ -51,7 +51,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> vgi_cli.Run:
     return vgi_cli.fit(frame(), model="flow", set=QUICK, epochs=2, out=path, threads=1)
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits("fitting.refits.COUNT")
 def test_the_stages_of_a_fit_by_em(tmp_path: Path) -> None:
     seen: list[Progress] = []
     vgi_cli.fit(frame(), model="mixture", out=tmp_path / "run", threads=1, progress=seen.append)
@@ -164,7 +164,7 @@ class Ticking(Console):
         super().show(progress)
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits("fitting.refits.COUNT")
 def test_every_phase_has_one_plain_line_every_ten_seconds(tmp_path: Path) -> None:
     frame(40).to_csv(tmp_path / "t.csv", index=False)
     stream = io.StringIO()

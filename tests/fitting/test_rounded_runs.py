@@ -12,7 +12,7 @@ import pytest
 import vgi_cli
 from vgi_cli.commands.samplers import rounding_in
 from vgi_cli.fitting.fitted import load_run
-from vgi_cli.methods.em.em import REDRAWS
+from vgi_cli.methods.em import em
 from vgi_cli.reporting import Silent
 from vgi_cli.runs.store import RunStore
 
@@ -29,7 +29,7 @@ def answers(N: int = 200) -> pd.DataFrame:
 def test_a_run_says_how_often_and_imputes_alike(model: str, tmp_path: Path) -> None:
     run = vgi_cli.fit(answers(), model=model, out=tmp_path / "run", seed=1, threads=1, set={"bootstrap": 3})
     fitted = load_run(tmp_path / "run", Silent())
-    assert fitted.recipe.value("method.redraws") == REDRAWS and rounding_in(fitted, None) is not None
+    assert fitted.recipe.value("method.redraws") == em.REDRAWS and rounding_in(fitted, None) is not None
     first, again = run.impute(m=2), vgi_cli.load(tmp_path / "run").impute(answers(), m=2)
     holes = answers()
     for one, other in zip(first, again, strict=True):

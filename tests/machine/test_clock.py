@@ -121,6 +121,7 @@ def size(stop: Callable[[], bool], told: list[float] | None = None) -> Any:
     return choose_size(GaussianMixture, MixtureConfig(), table(90), EmConfig(), generator, stop=stop, progress=progress)
 
 
+@pytest.mark.full_fits("methods.em.sizing.EPOCHS")
 def test_a_search_that_is_ended_takes_the_best_that_was_tried() -> None:
     whole = size(lambda: False)
     assert not whole.cut and "time limit" not in whole.reason
@@ -137,6 +138,7 @@ def test_a_search_without_time_takes_the_smallest() -> None:
     assert cut.reason == "1 cluster: no time was left to try more"
 
 
+@pytest.mark.full_fits("methods.em.sizing.EPOCHS")
 def test_the_share_of_a_search_is_that_of_its_counted_work() -> None:
     told: list[float] = []
     size(lambda: False, told)

@@ -33,6 +33,15 @@ from vgi_cli.models.gaussian.family import GaussianFamily, em_table, step_work
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.shifted import Shifted
 
+pytestmark = pytest.mark.full_fits(
+    "methods.em.bootstrap.TOLERANCE",
+    "methods.em.bootstrap.ANEW_TOLERANCE",
+    "models.gaussian.fa.FactorAnalysis.tolerance",
+    "models.gaussian.mixture.GaussianMixture.tolerance",
+    "methods.em.em.REDRAWS",
+    "models.gaussian.rounded.SWEEPS",
+)
+
 KINDS: list[Kind] = ["multinomial", "bayesian"]
 
 

@@ -15,6 +15,13 @@ from vgi_cli.layout import Layout
 from vgi_cli.methods.em import em
 from vgi_cli.methods.em.em import early_rows
 
+pytestmark = pytest.mark.full_fits(
+    "models.gaussian.fa.FactorAnalysis.tolerance",
+    "models.gaussian.mixture.GaussianMixture.tolerance",
+    "methods.em.em.REDRAWS",
+    "models.gaussian.rounded.SWEEPS",
+)
+
 LEVELS = Layout.of(["x", "kind"], levels=[0, 3])
 
 

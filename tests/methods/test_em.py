@@ -22,6 +22,13 @@ from vgi_cli.models.gaussian.family import GaussianFamily, em_table
 from vgi_cli.models.gaussian.gaussians import within
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
+pytestmark = pytest.mark.full_fits(
+    "models.gaussian.fa.FactorAnalysis.tolerance",
+    "models.gaussian.mixture.GaussianMixture.tolerance",
+    "methods.em.em.REDRAWS",
+    "models.gaussian.rounded.SWEEPS",
+)
+
 KINDS = ["fa", "full", "factor", "full with outliers"]
 
 

@@ -15,6 +15,13 @@ from vgi_cli.methods.em.steps import em_step, iteration
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian.family import NO_SUMS, EmTable, at_once, em_table
 
+pytestmark = pytest.mark.full_fits(
+    "models.gaussian.fa.FactorAnalysis.tolerance",
+    "models.gaussian.mixture.GaussianMixture.tolerance",
+    "methods.em.em.REDRAWS",
+    "models.gaussian.rounded.SWEEPS",
+)
+
 FLOOR = 0.01
 
 

@@ -25,6 +25,10 @@ from vgi_cli.models.gaussian.family import FilledRows, em_table
 from vgi_cli.models.gaussian.mixture import POOLED_LEVELS, GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.shifted import Shifted
 
+pytestmark = pytest.mark.full_fits(
+    "models.gaussian.fa.FactorAnalysis.tolerance", "models.gaussian.mixture.GaussianMixture.tolerance"
+)
+
 LAYOUT = Layout.of("xayb", levels=(0, 3, 0, 2))
 A, B = 1, 3
 
@@ -144,7 +148,7 @@ def test_each_level_may_have_several_components(dependence: str) -> None:
         assert torch.allclose(humps[:, level], torch.tensor([level - 2.0, level + 2.0]).double(), atol=0.35)
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits("methods.em.sizing.EPOCHS", "methods.em.sizing.FOLDS", "methods.start.ITERATIONS")
 def test_held_out_rows_choose_how_many_components_each_level_has() -> None:
     config = MixtureConfig.model_validate({"by": "a", "covariance": "full", "dependence": "linear"})
     chosen = {}

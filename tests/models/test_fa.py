@@ -11,6 +11,10 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 
+pytestmark = pytest.mark.full_fits(
+    "models.gaussian.fa.FactorAnalysis.tolerance", "models.gaussian.mixture.GaussianMixture.tolerance"
+)
+
 D, L, R = 6, 2, 30
 
 

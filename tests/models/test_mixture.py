@@ -20,6 +20,10 @@ from vgi_cli.models.gaussian.widened import ROWS, SCALES, SHRINKAGE, Widened
 from vgi_cli.samplers.base import Box
 from vgi_cli.samplers.exact import build as build_exact
 
+pytestmark = pytest.mark.full_fits(
+    "models.gaussian.fa.FactorAnalysis.tolerance", "models.gaussian.mixture.GaussianMixture.tolerance"
+)
+
 K, D, R = 3, 4, 25
 COVARIANCES = ["full", "factor", "full with outliers", "factor with outliers"]
 

@@ -25,6 +25,13 @@ from vgi_cli.models.gaussian.rounded import log_cells, redrawn, redrawn_rows
 from vgi_cli.samplers.base import Box, impute
 from vgi_cli.samplers.exact import ExactImputer
 
+pytestmark = pytest.mark.full_fits(
+    "models.gaussian.fa.FactorAnalysis.tolerance",
+    "models.gaussian.mixture.GaussianMixture.tolerance",
+    "methods.em.em.REDRAWS",
+    "models.gaussian.rounded.SWEEPS",
+)
+
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 

@@ -23,6 +23,13 @@ from vgi_cli.models.gaussian.mixed import Mixed
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.shifted import CROSSED_ROWS, GROUP_CELLS, GROUPS, MANY_ROWS, Shifted
 
+pytestmark = pytest.mark.full_fits(
+    "models.gaussian.fa.FactorAnalysis.tolerance",
+    "models.gaussian.mixture.GaussianMixture.tolerance",
+    "methods.em.bootstrap.TOLERANCE",
+    "methods.em.bootstrap.ANEW_TOLERANCE",
+)
+
 LEVELS = (0, 3, 0, 2)
 COVARIANCES = ["full", "factor"]
 

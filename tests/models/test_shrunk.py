@@ -19,6 +19,10 @@ from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.shrunk import ROW, ShrunkGaussians
 
+pytestmark = pytest.mark.full_fits(
+    "models.gaussian.fa.FactorAnalysis.tolerance", "models.gaussian.mixture.GaussianMixture.tolerance"
+)
+
 D = 6
 LAYOUT = Layout.plain(D)
 
@@ -154,6 +158,7 @@ def test_settling_makes_the_target_anew_where_it_may() -> None:
     assert not torch.equal(before, model.learnt.target)  # type: ignore[arg-type]
 
 
+@pytest.mark.full_fits("methods.em.sizing.EPOCHS", "methods.em.sizing.FOLDS", "methods.start.ITERATIONS")
 def test_the_strength_is_chosen_by_held_out_rows() -> None:
     """Independent columns bear any pull towards no correlation; a common factor of all pays for a weak one."""
     config = MixtureConfig(components=1, covariance="full", shrink_to="diagonal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,21 @@ def table(rows: int = 60, seed: int = 0) -> str:
 @pytest.fixture(autouse=True)
 def few_refits(refits_serve_again: None) -> None:
     """Those of the run that a report is on."""
+
+
+@pytest.fixture
+def laid_out() -> None:
+    """For tests whose pictures are laid out as those of users are."""
+
+
+@pytest.fixture(autouse=True)
+def texts_anywhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures of the other tests are not laid out, which would take twice as long as drawing them."""
+    if importlib.util.find_spec("matplotlib") is not None and "laid_out" not in request.fixturenames:
+        from vgi_cli.reports import drawing
+
+        style = {**drawing.STYLE, "figure.constrained_layout.use": False}
+        monkeypatch.setattr(drawing, "STYLE", style)
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,11 @@ pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
 
 SAMPLES = Path(__file__).parents[2] / "sample_data"
 CHROMIUM = os.environ.get("VGI_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("laid_out"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
+]
 
 LOOK = """
 <script>

@@ -24,6 +24,8 @@ from vgi_cli.samplers.gibbs import GibbsImputer
 from vgi_cli.samplers.metropolis import BurnIn, MetropolisImputer
 from vgi_cli.samplers.starts import EmpiricalStart
 
+pytestmark = pytest.mark.full_fits("samplers.lengths.MOST_ROUNDS")
+
 BLOCKS = Blocks.grouped(D, [(0, 1, 3)])
 
 

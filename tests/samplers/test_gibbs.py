@@ -13,6 +13,8 @@ from vgi_cli.samplers.base import impute
 from vgi_cli.samplers.gibbs import GibbsImputer
 from vgi_cli.samplers.starts import EmpiricalStart
 
+pytestmark = pytest.mark.full_fits("samplers.lengths.MOST_ROUNDS")
+
 
 @pytest.mark.parametrize("shift", [0.0, 0.5])
 def test_stationary_mean_and_covariance(shift: float) -> None:

@@ -19,6 +19,8 @@ from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 from vgi_cli.samplers.base import Box, impute
 from vgi_cli.samplers.latent import LatentImputer
 
+pytestmark = pytest.mark.full_fits("samplers.latent.SWEEPS")
+
 D = 5
 COLUMNS = tuple("abcde")
 

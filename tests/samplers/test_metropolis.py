@@ -22,6 +22,8 @@ from vgi_cli.samplers.base import Box, impute
 from vgi_cli.samplers.metropolis import BurnIn, MetropolisImputer
 from vgi_cli.samplers.starts import ChainStart, EmpiricalStart, Start
 
+pytestmark = pytest.mark.full_fits("samplers.lengths.MOST_ROUNDS")
+
 
 class TruthStart(Start):
     """Starts every chain at the row that was hidden: an exact draw of p(x_mis | x_obs)."""

@@ -13,6 +13,8 @@ from vgi_cli.samplers.gibbs import GibbsImputer
 from vgi_cli.samplers.metropolis import BurnIn, MetropolisImputer
 from vgi_cli.samplers.starts import EmpiricalStart
 
+pytestmark = pytest.mark.full_fits("samplers.lengths.MOST_ROUNDS")
+
 MODEL = LevelsAndNumbers(3).requires_grad_(False)
 FREE = Box(
     torch.tensor([-torch.inf, 0, -torch.inf, 0], dtype=torch.float64),

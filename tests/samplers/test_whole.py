@@ -27,6 +27,8 @@ from vgi_cli.samplers.starts import EmpiricalStart, Start
 from vgi_cli.samplers.together import Together
 from vgi_cli.samplers.whole import Given, WholeRows, whole_noise
 
+pytestmark = pytest.mark.full_fits("samplers.lengths.MOST_ROUNDS")
+
 
 def together(model: Model, q: GaussianConditionals, start: Start) -> MetropolisImputer:
     """As `build` makes it."""

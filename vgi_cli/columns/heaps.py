@@ -152,13 +152,14 @@ def _of_period(counts: Ints, least: int, period: int) -> tuple[tuple[float, ...]
     alike = np.bincount(kinds(np.arange(period), period), minlength=C)
     widths *= period / (alike * widths).sum()
     moved = 0.5 * np.abs(seen - even).sum() / total
-    told = float(np.median(counts[counts > 0]))  # rows of one subject, visit by visit, have one value
-    nats = float((seen * np.log(np.where(seen > 0, seen, 1) / np.where(even > 0, even, 1))).sum())
+    if moved < MOVED or widths[-1] <= 1:
+        return tuple(widths.tolist()), -math.inf
     more, lower = (widths > 1)[own], np.cumsum(counts) <= 0.5 * total
     excess = [(counts - level)[part & more].sum() / max(counts[part].sum(), 1) for part in (lower, ~lower)]
-    both = min(excess) >= 0.5 * MOVED
-    if moved < MOVED or not both or widths[-1] <= 1:
+    if min(excess) < 0.5 * MOVED:
         return tuple(widths.tolist()), -math.inf
+    told = float(np.median(counts[counts > 0]))  # rows of one subject, visit by visit, have one value
+    nats = float((seen * np.log(np.where(seen > 0, seen, 1) / np.where(even > 0, even, 1))).sum())
     return tuple(widths.tolist()), nats / told - 0.5 * (C - 1) * math.log(total)
 
 

@@ -49,9 +49,10 @@ class LatentImputer(PackedImputer):
        and where x_mis holds z fast.
     """
 
-    def __init__(self, model: Latent, sweeps: int = SWEEPS) -> None:
+    def __init__(self, model: Latent, sweeps: int | None = None) -> None:
+        """sweeps: None for SWEEPS."""
         self._model = model
-        self._sweeps = sweeps
+        self._sweeps = SWEEPS if sweeps is None else sweeps
         self._memory = Memory()
         self._counts = torch.zeros(3, dtype=torch.int64)  # chains; moves accepted: by the encoder, of the walk
 

@@ -476,8 +476,9 @@ class GaussianFamily(Marginal):
     def _expected(self, table: EmTable, log_weights: Tensor, begun: Sums) -> InPieces[tuple[Tensor, ...]]:
         """The sums of a step over the rows of a table, from `begun` on."""
         footprint = self.gaussians.footprint()
-        ends = (rows.stop for rows, _ in sorted_chunks(table.patterns, footprint))
-        sums = begun if begun.rows in ends else NO_SUMS
+        sums = NO_SUMS
+        if begun.rows and any(rows.stop == begun.rows for rows, _ in sorted_chunks(table.patterns, footprint)):
+            sums = begun
         for rows, some in table.pieces(footprint):
             if rows.stop <= sums.rows:
                 continue

@@ -31,13 +31,19 @@ and no fewer than the former."""
 
 @torch.no_grad()
 def redrawn(
-    model: GaussianFamily, x: Tensor, missing: Tensor, rounding: Rounding, noise: KeyedNoise, sweeps: int = SWEEPS
+    model: GaussianFamily,
+    x: Tensor,
+    missing: Tensor,
+    rounding: Rounding,
+    noise: KeyedNoise,
+    sweeps: int | None = None,
 ) -> Tensor:
     """Rows x [R, D] with their observed rounded cells drawn anew from p(cells of the row, as they are rounded) by Gibbs
     sweeps over these, the numbers that are missing and the levels that shift these, in float64; missing [R, D] cells
     are left as they are.
 
-    noise  of one draw
+    noise   of one draw
+    sweeps  None: SWEEPS
     """
     low, high = (ends.to(x.device) for ends in rounding.ends(x))
     bounds = {j: (low[:, i], high[:, i]) for i, j in enumerate(rounding.dims)}
@@ -46,7 +52,7 @@ def redrawn(
     given = model.given_levels(state, missing)
     levels = torch.zeros_like(missing)
     levels[:, list(model.shifting)] = missing[:, list(model.shifting)]
-    for sweep in range(sweeps):
+    for sweep in range(SWEEPS if sweeps is None else sweeps):
         if bool(levels.any()):  # else cells keep to the levels that were drawn when they were spread evenly
             _redraw_levels(model, state, levels, noise.at(f"rounding/{sweep}/levels").uniform(("levels",))[0, :, 0])
             given = model.given_levels(state, missing)
