@@ -309,6 +309,27 @@ def test_columns_interact_whose_effects_are_not_additive_though_none_has_one_on_
     assert sum(by_chance) <= 6  # two are expected; seven are once in 300
 
 
+def subjects(R: int = 320) -> tuple[Tensor, Tensor]:
+    """Rows [R, 5] of `crossing`, each of 40 subjects eight times, with an age that is the same in all rows of one;
+    and which cells were missing: one age of every fourth subject, filled far off."""
+    x, _ = crossing(2.0, R, seed=3)
+    subject = torch.arange(40).repeat_interleave(R // 40)
+    age = torch.randn(40, dtype=torch.float64, generator=torch.Generator().manual_seed(7))[subject]
+    missing = torch.zeros(R, 5, dtype=torch.bool)
+    missing[:: 4 * (R // 40), 4] = True
+    filled = torch.where(missing[:, 4], age + 3, age)
+    return torch.cat([subject[:, None].double(), x[:, :2], x[:, 3:], filled[:, None]], 1), missing
+
+
+def test_what_levels_all_but_determine_starts_from_its_observed_cells_where_columns_interact() -> None:
+    """The start with products of indicators was a plain ridge regression, on the fills too."""
+    x, missing = subjects()
+    found = crossed(x, missing, levels=(40, 2, 2, 0, 0))
+    assert found.pairs.tolist() == [[1, 2]] and found.places == (0, 1, 2)
+    left = found.centred(x)[~missing[:, 4], 1]
+    assert left.var().item() < 0.005 * x[:, 4].var().item()
+
+
 def test_an_interaction_is_looked_for_in_the_cells_that_were_not_filled() -> None:
     rows = [crossing(0.7, 400, seed, seen=0.25) for seed in range(20)]
     found = [(len(crossed(x, missing).pairs), len(crossed(x).pairs)) for x, missing in rows]

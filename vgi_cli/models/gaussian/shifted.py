@@ -3,11 +3,11 @@
     x | levels, k ~ N(mean_k + B' d(levels), covariance_k),    levels | k by the forest
 
 d are the indicators of the levels of the columns that shift, less their shares; one B serves all components, the broad
-one too. Not all columns shift: from those that explain the numbers best (within clusters, see `choose`), one after the
-other, as long as their levels have at most CELLS combinations, or few of these agree with a row (of many rows fewer,
-which bounds the time; more where one of them names groups, as clinics or schools do). So a component of an incomplete
-row is a mixture over the combinations that agree with what is observed, in each of which the Gaussian is known and the
-forest's levels are: every marginal, conditional and draw is exact.
+one too. Not all columns shift: from those that explain the numbers best (within clusters, see `_Regressions.chosen`),
+one after the other, as long as their levels have at most CELLS combinations, or few of these agree with a row (of many
+rows fewer, which bounds the time; more where one of them names groups, as clinics or schools do). So a component of an
+incomplete row is a mixture over the combinations that agree with what is observed, in each of which the Gaussian is
+known and the forest's levels are: every marginal, conditional and draw is exact.
 
 Of a pair of columns d holds the products of their indicators too, where the rows say that the two interact
 (`_Interactions`): a difference between groups that is another one in another period.
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple, Self
 
@@ -288,108 +288,51 @@ class Shifted(Mixed):
 
     @torch.no_grad()
     def choose(self, filled: FilledRows, label: Tensor) -> None:
-        """Choose which dimensions shift and start the shifts, in place, by complete rows [R, D] of clusters [R].
-
-        Numbers and indicators are taken less their means within the cluster. One after the other that dimension shifts
-        which leaves the least of the numbers' variance (a ridge regression on the indicators of all dimensions so far;
-        the mean over the numbers, each in units of its variance; adjusted for the coefficients), while that falls and
-        there is room for the combinations of levels: at most CELLS (with a column of more than GROUPS levels
-        GROUP_CELLS), of MANY_ROWS and more FEW_CELLS; or, of columns that explain some number clearly, MOST_CELLS of
-        which at most AGREEING agree with a row on average, and EXPANDED with all rows (of MANY_ROWS and more:
-        FEW_AGREEING with a row). Then pairs interact, and shift too (`_Interactions`). The coefficients are those of
-        the last regression; of a level that none of these rows has, those that it had, where its dimension did shift.
-        """
+        """Choose which dimensions shift, and which pairs of them interact, and start the shifts, in place, by complete
+        rows [R, D] of clusters [R]."""
         x, levels = filled.x, self.categories.forest.levels
-        starts = list(accumulate(levels, initial=0))
-        one_hot = self.one_hot(self.levels_of(x), x.dtype)
-        numbers = x[:, self.continuous]
+        one_hot, numbers = self.one_hot(self.levels_of(x), x.dtype), x[:, self.continuous]
         sd = numbers.std(0, correction=0)
         sd = torch.where(sd > 0, sd, 1.0)
-        y, d = _within(numbers / sd, label), _within(one_hot, label)
-        gram, cross, total = d.mT @ d, d.mT @ y, y.mT @ y
-        free, once = len(x) - len(torch.unique(label)), filled.once()
-
-        def regression(places: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-            """The rows of B, these, and the covariance [D, D] of what is left of the numbers, adjusted."""
-            rows = torch.cat([torch.arange(starts[i], starts[i] + levels[i]) for i in places])
-            system = gram[rows][:, rows] + SHIFT * torch.eye(len(rows), dtype=x.dtype)
-            B = torch.linalg.solve(system, cross[rows])
-            both = cross[rows].mT @ B
-            left = total - both - both.mT + B.mT @ gram[rows][:, rows] @ B
-            return rows, B, left / max(free - sum(levels[i] - 1 for i in places), 1)
-
-        chosen: list[int] = []
-
-        many = len(x) >= MANY_ROWS
-        agreeing = FEW_AGREEING if many else min(AGREEING, EXPANDED / max(len(x), 1))
-        holes = filled.missing[:, self.discrete]
-
-        def few(places: Sequence[int]) -> bool:
-            cells, groups = math.prod(levels[i] for i in places), any(levels[i] > GROUPS for i in places)
-            return cells <= (FEW_CELLS if many else GROUP_CELLS if groups else CELLS)
-
-        def room(places: Sequence[int]) -> bool:
-            if few(places):
-                return True
-            times = x.new_tensor([levels[i] for i in places])
-            most = math.prod(levels[i] for i in places) <= MOST_CELLS
-            return most and float(expansions(holes[:, list(places)], times).mean()) <= agreeing
-
-        def clear(i: int, left: Tensor, now: Tensor) -> bool:
-            """Whether column i explains what is left of some number, or of it given the others, clearly (BIC)."""
-            n, gain = len(once), (_each_alone(now) / _each_alone(left)).log().max().item()
-            return n * gain > (levels[i] - 1) * math.log(n) + 2 * math.log(2 * len(left))
-
-        now = total / max(free, 1)
-        while free > 0 and now.trace().item() > 0:
-            others = [i for i, n in enumerate(levels) if i not in chosen and n > 1]
-            able = [i for i in others if sum(levels[j] for j in [*chosen, i]) < free and room([*chosen, i])]
-            found = [(regression([*chosen, i])[2], i) for i in able]
-            found = [(left, i) for left, i in found if few([*chosen, i]) or clear(i, left, now)]
-            least, best = min(((left.trace().item(), i) for left, i in found), default=(math.inf, -1))
-            if least >= now.trace().item():
-                break
-            now = next(left for left, i in found if i == best)
-            chosen.append(best)
-        share = one_hot.mean(0)
-        self._take(torch.tensor([i in chosen for i in range(len(levels))]), share)
-        self.prior_precision = (_precision_at_least_alone(now) / sd[:, None] / sd).to(self.prior_precision)
-        before = self.shift.detach().to(y) / sd
-        self.shift[share > 0] = 0.0
-        self.shift[~torch.repeat_interleave(self.chosen, torch.tensor(levels, device=x.device))] = 0.0
-        if chosen:
-            rows, B, left = regression(chosen)
-            B = _ridge_by_what_is_left(gram[rows][:, rows], cross[rows], left.diagonal(), total.diagonal(), free)
-            seen = ~filled.missing[:, self.continuous]
-            for j in (left.diagonal() <= CLOSE).nonzero()[:, 0].tolist():
-                has = one_hot[seen[:, j]][:, rows].sum(0) > 0
-                _take_what_is_seen(B[:, j], d[seen[:, j]][:, rows], y[seen[:, j], j], has, before[rows, j])
-            self._set(rows, share, (B * sd).to(self.shift))
-        if free <= 0 or total.trace().item() <= 0:
-            return
+        regressions = _Regressions.of(numbers / sd, one_hot, levels, label)
+        room, once = _Room(levels, filled.missing[:, self.discrete]), filled.once()
+        places, left = regressions.chosen(room, len(once))
+        pairs: list[tuple[int, int]] = []
         seen = ~filled.missing[:, self.continuous]
-        interactions = _Interactions(y[once], one_hot[once], levels, label[once], seen[once])
-        shifting, pairs = interactions.found(chosen, room)
-        if pairs:
-            self._take(torch.tensor([i in shifting for i in range(len(levels))]), share, self.pairs.new_tensor(pairs))
-            self._start(one_hot, y, label, sd)
+        if regressions.able:
+            interactions = _Interactions(regressions.y[once], one_hot[once], levels, label[once], seen[once])
+            places, pairs = interactions.found(places, room.holds)
+        chosen = torch.tensor([i in places for i in range(len(levels))])
+        self._take(chosen, one_hot.mean(0), self.pairs.new_tensor(pairs) if pairs else None)
+        self.prior_precision = (_precision_at_least_alone(left) / sd[:, None] / sd).to(self.prior_precision)
+        self._start(regressions.beside(pairs, self.share.to(x)), places, seen, sd)
 
-    def _start(self, one_hot: Tensor, y: Tensor, label: Tensor, sd: Tensor) -> None:
-        """Set all coefficients to those of a regression of numbers y [R, D] less the means of clusters label [R] on
-        indicators one_hot [R, F] and their products, in units of sd [D]; in place."""
-        d = (one_hot - self.share).split(self.categories.forest.levels, 1)
-        crossed = [products(d[i], d[k]) for i, k in self.pairs.tolist()]
-        design = _within(torch.cat([*(d[i] for i in self.places), *crossed], 1), label)
-        system = design.mT @ design + SHIFT * torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
-        B = torch.linalg.solve(system, design.mT @ y) * sd
-        main, crossing = B.to(self.shift).split([len(self._rows), len(self.crossing)])
-        self._set(self._rows, self.share, main)
-        self.crossing.copy_(crossing)
-
-    def _set(self, rows: Tensor, share: Tensor, B: Tensor) -> None:
-        """Let the coefficients of some `rows` be B [rows, D], in place, but for levels of no `share` [F]."""
-        there = share[rows] > 0
-        self.shift[rows[there]] = B[there]
+    def _start(self, regressions: _Regressions, places: Sequence[int], seen: Tensor, sd: Tensor) -> None:
+        """Set the coefficients, in place, to those of a regression of numbers, in units of sd [D], on the levels of
+        dimensions `places`, and on products where pairs interact; those of numbers that these all but determine to what
+        the cells say that were not filled, seen [R, D]; of a level that none of the rows has, to those that it had,
+        where its dimension did shift."""
+        y, F = regressions.y, len(self.share)
+        before = torch.cat([self.shift.detach(), self.crossing.detach()]).to(y) / sd
+        levels = torch.tensor(self.categories.forest.levels, device=y.device)
+        self.shift[self.share > 0] = 0.0
+        self.shift[~torch.repeat_interleave(self.chosen, levels)] = 0.0
+        if not places:
+            return
+        columns, _, left = regressions.on(places)
+        left = left.diagonal()
+        gram, cross = regressions.gram[columns][:, columns], regressions.cross[columns]
+        B = _ridge_by_what_is_left(gram, cross, left, regressions.total.diagonal(), regressions.free)
+        for j in (left <= CLOSE).nonzero()[:, 0].tolist():
+            d, known = regressions.d[:, columns], seen[:, j]
+            has = regressions.one_hot[known].sum(0) > 0
+            has = torch.cat([has, has.new_ones(len(self.crossing))])[columns]
+            _take_what_is_seen(B[:, j], d[known], y[known, j], has, before[columns, j])
+        B, crossed = (B * sd).to(self.shift), columns >= F
+        there = columns[~crossed]
+        occur = self.share[there] > 0
+        self.shift[there[occur]] = B[~crossed][occur]
+        self.crossing.copy_(B[crossed])
 
     @torch.no_grad()
     def restore_noise(self, missing: Tensor) -> None:
@@ -446,6 +389,121 @@ def _within(values: Tensor, label: Tensor) -> Tensor:
     one_hot = torch.nn.functional.one_hot(label).to(values)
     means = (one_hot.mT @ values) / one_hot.sum(0).clamp(min=1)[:, None]
     return values - means[label]
+
+
+class _Room:
+    """Room for the combinations of levels of some columns: of at most CELLS (with a column of more than GROUPS levels
+    GROUP_CELLS), of MANY_ROWS and more FEW_CELLS; or of MOST_CELLS of which at most AGREEING agree with a row on
+    average, and EXPANDED with all rows (of MANY_ROWS and more: FEW_AGREEING with a row)."""
+
+    def __init__(self, levels: Sequence[int], missing: Tensor) -> None:
+        """levels: of each column; missing [R, n] which of them are missing in the rows."""
+        self._levels, self._missing, self._many = levels, missing, len(missing) >= MANY_ROWS
+        self._agreeing = FEW_AGREEING if self._many else min(AGREEING, EXPANDED / max(len(missing), 1))
+
+    def few(self, places: Sequence[int]) -> bool:
+        """Whether the combinations are few, whatever is missing."""
+        levels = [self._levels[i] for i in places]
+        groups = any(n > GROUPS for n in levels)
+        return math.prod(levels) <= (FEW_CELLS if self._many else GROUP_CELLS if groups else CELLS)
+
+    def holds(self, places: Sequence[int]) -> bool:
+        """Whether there is room for the combinations, as they are few or few of them agree with a row."""
+        levels = [self._levels[i] for i in places]
+        if self.few(places):
+            return True
+        times = torch.tensor(levels, dtype=torch.float64, device=self._missing.device)
+        agreeing = expansions(self._missing[:, list(places)], times).mean()
+        return math.prod(levels) <= MOST_CELLS and float(agreeing) <= self._agreeing
+
+
+@dataclass(frozen=True)
+class _Regressions:
+    """Ridge regressions of numbers on the indicators of some columns' levels, within clusters.
+
+    y        [R, D] numbers of variance 1, less the means of their clusters
+    one_hot  [R, F] indicators of the levels
+    levels   of each column of them
+    label    [R] the clusters
+    d        [R, F + P] the indicators, and the products of those of pairs, less such means
+    pairs    those of columns whose products are among them
+    gram, cross, total  [F + P, F + P], [F + P, D], [D, D] the products of these: d'd, d'y, y'y
+    free     how many degrees of freedom the clusters leave
+    """
+
+    y: Tensor
+    one_hot: Tensor
+    levels: Sequence[int]
+    label: Tensor
+    d: Tensor
+    pairs: Sequence[tuple[int, int]]
+    gram: Tensor
+    cross: Tensor
+    total: Tensor
+    free: int
+
+    @classmethod
+    def of(cls, numbers: Tensor, one_hot: Tensor, levels: Sequence[int], label: Tensor) -> Self:
+        """Those of numbers [R, D] of variance 1."""
+        y, d = _within(numbers, label), _within(one_hot, label)
+        free = len(y) - len(torch.unique(label))
+        return cls(y, one_hot, levels, label, d, (), d.mT @ d, d.mT @ y, y.mT @ y, free)
+
+    def beside(self, pairs: Sequence[tuple[int, int]], share: Tensor) -> Self:
+        """The same with the products of the indicators of pairs, these less their share [F]."""
+        if not pairs:
+            return self
+        one = (self.one_hot - share).split(list(self.levels), 1)
+        crossed = _within(torch.cat([products(one[i], one[k]) for i, k in pairs], 1), self.label)
+        d = torch.cat([self.d, crossed], 1)
+        return replace(self, d=d, pairs=pairs, gram=d.mT @ d, cross=d.mT @ self.y)
+
+    @property
+    def able(self) -> bool:
+        """Whether there is anything to explain, and more rows than clusters."""
+        return self.free > 0 and self.total.trace().item() > 0
+
+    def on(self, places: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
+        """The columns [Q] of d that are of the levels of some columns, and of products; the coefficients [Q, D] of
+        these; and the covariance [D, D] of what is left of the numbers, adjusted for those."""
+        starts, F = list(accumulate(self.levels, initial=0)), self.one_hot.shape[1]
+        of_places = [torch.arange(starts[i], starts[i] + self.levels[i]) for i in places]
+        columns = torch.cat([*of_places, torch.arange(F, self.d.shape[1])])
+        gram, cross = self.gram[columns][:, columns], self.cross[columns]
+        B = torch.linalg.solve(gram + SHIFT * torch.eye(len(columns), dtype=gram.dtype), cross)
+        both = cross.mT @ B
+        left = self.total - both - both.mT + B.mT @ gram @ B
+        spent = sum(self.levels[i] - 1 for i in places)
+        spent += sum((self.levels[i] - 1) * (self.levels[k] - 1) for i, k in self.pairs)
+        return columns, B, left / max(self.free - spent, 1)
+
+    def chosen(self, room: _Room, R: int) -> tuple[list[int], Tensor]:
+        """The columns whose levels shift the numbers of so many distinct rows R, those that explain most first; and the
+        covariance [D, D] of what they leave.
+
+        One after the other that is taken which leaves the least of the numbers' variance (the mean over the numbers,
+        each in units of its variance), while that falls and there is room for the combinations of levels: for few, or
+        else of columns that explain some number clearly.
+        """
+        chosen: list[int] = []
+        now = self.total / max(self.free, 1)
+        while self.free > 0 and now.trace().item() > 0:
+            others = [i for i, n in enumerate(self.levels) if i not in chosen and n > 1]
+            able = [i for i in others if sum(self.levels[j] for j in [*chosen, i]) < self.free]
+            found = [(self.on([*chosen, i])[2], i) for i in able if room.holds([*chosen, i])]
+            found = [(left, i) for left, i in found if room.few([*chosen, i]) or self._clear(i, left, now, R)]
+            least, best = min(((left.trace().item(), i) for left, i in found), default=(math.inf, -1))
+            if least >= now.trace().item():
+                break
+            now = next(left for left, i in found if i == best)
+            chosen.append(best)
+        return chosen, now
+
+    def _clear(self, i: int, left: Tensor, now: Tensor, R: int) -> bool:
+        """Whether column i, which leaves `left` [D, D] of the numbers of so many rows R, of which there was `now`
+        [D, D], explains some number, or what is left of it given the others, clearly (BIC)."""
+        gain = (_each_alone(now) / _each_alone(left)).log().max().item()
+        return R * gain > (self.levels[i] - 1) * math.log(R) + 2 * math.log(2 * len(left))
 
 
 def _ridge_by_what_is_left(gram: Tensor, cross: Tensor, left: Tensor, total: Tensor, free: int) -> Tensor:
