@@ -25,7 +25,7 @@ MIXED = 20
 """Rows that are followed by one of another level from which on a table may be sorted by the numbers beside."""
 
 
-class Rows:
+class GroupedRows:
     """Some rows [R] of a table, the cells of whose columns have these codes [R]; NaN where they are missing."""
 
     def __init__(self, table: Table, schema: Schema, rows: Ints, codes: Mapping[str, Floats]) -> None:

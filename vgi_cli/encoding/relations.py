@@ -45,7 +45,7 @@ from vgi_cli.encoding.sums import (
     TICK,
     TIE,
     WAYS,
-    Rows,
+    CodedRows,
     Way,
     digits_in,
     explained_ties,
@@ -112,7 +112,7 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     the levels from which it follows, beside that. Of completed years it is said from which date to which other one they
     are, in place of a rounded sum of dates."""
     relations: dict[str, Relation] = {}
-    every = Rows.of(table, schema)
+    every = CodedRows.of(table, schema)
     for way, one in itertools.product(WAYS, found):
         if one.how in FOLLOWING or _of_marks(every, one) or (one.backwards and way != "rounded"):
             continue
@@ -158,7 +158,7 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     return tuple(own[name] for name, own in every_one if name in own)
 
 
-def _is_rounded_by(relation: Relation, every: Rows) -> bool:
+def _is_rounded_by(relation: Relation, every: CodedRows) -> bool:
     """Whether what a rounded relation leaves of its first column varies as much as rounding does, and not clearly less:
     another column of it would be the one that is rounded then."""
     whole, half = _whole(relation, every)
@@ -166,20 +166,20 @@ def _is_rounded_by(relation: Relation, every: Rows) -> bool:
     return float(left.std()) >= COARSE
 
 
-def _has_open_ties(relation: Relation, every: Rows) -> bool:
+def _has_open_ties(relation: Relation, every: CodedRows) -> bool:
     """Whether rows in which a rounded relation says what is half way between two values are not rounded in one way."""
     whole, half = _whole(relation, every)
     return not relation.shift and not explained_ties(relation, whole[half_way(relation, whole, half)])
 
 
-def _whole(relation: Relation, every: Rows) -> tuple[Floats, Floats]:
+def _whole(relation: Relation, every: CodedRows) -> tuple[Floats, Floats]:
     """The rows [n, columns] that have all cells of a rounded relation, and how far each may be off [n]."""
     codes = every.codes(relation.names)
     whole = codes[~np.isnan(codes).any(1)]
     return whole, relation.open_by(whole[:, 0], half_digit(every.columns[relation.names[0]]))
 
 
-def _once(relations: Mapping[str, Relation], every: Rows) -> dict[str, Relation]:
+def _once(relations: Mapping[str, Relation], every: CodedRows) -> dict[str, Relation]:
     """Some relations but for rounded sums and products that others say already: the one is kept whose first column is
     rounded most coarsely by it, since the others hold for that."""
 
@@ -225,7 +225,7 @@ def _weights(relation: Relation, columns: Mapping[str, ModelledColumn]) -> dict[
     }
 
 
-def _of_marks(every: Rows, one: Redundant) -> bool:
+def _of_marks(every: CodedRows, one: Redundant) -> bool:
     """Whether a candidate is one of marks or classes, written as numbers, that may be intervals of another number:
     whatever else is found of them says more."""
     return one.how == "bands" and isinstance(every.columns[one.name], Number)
@@ -270,7 +270,7 @@ def _said_by_ages(
     ]
 
 
-def share_relations(every: Rows, settled: Collection[str]) -> list[Relation]:
+def share_relations(every: CodedRows, settled: Collection[str]) -> list[Relation]:
     """The products in which one factor is 1 and a share more or less that hold in every row, of columns that are not
     `settled` by other relations."""
     numbers = {name: every.codes([name])[:, 0] for name, column in every.columns.items() if isinstance(column, Number)}
@@ -326,7 +326,7 @@ def departing(relation: Relation, values: Floats, half: float) -> Bools:
     return ~(np.abs(left) <= most)
 
 
-def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
+def relation_of(every: CodedRows, one: Redundant, way: Way) -> Relation | None:
     """The relation of a candidate that holds in some way in every row, with the fewest of its columns for which
     there is one; None where there is none."""
     exact, columns = way == "exact", every.columns
