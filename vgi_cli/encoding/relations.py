@@ -748,7 +748,7 @@ def _bands(
     apart = len(np.unique(runs)) == len(runs) > 1 and (value[new + 1] > value[new]).all()
     if not apart or not enough(level, len(runs), np.log(columns)):
         return None
-    if not _adjoin(value, new) and not _with_gaps(level, value, new, moments=isinstance(number, Moment)):
+    if not _adjoin(value, new) and not _with_gaps(value, new, moments=isinstance(number, Moment)):
         return None
     cuts = []
     for last, first in zip(value[new].tolist(), value[new + 1].tolist(), strict=True):
@@ -792,7 +792,7 @@ def _periods(column: ModelledColumn, other: Moment, codes: Floats, columns: int)
     return None if departing(relation, codes, 0.0).any() else relation
 
 
-def _with_gaps(level: Floats, value: Floats, new: Ints, *, moments: bool) -> bool:
+def _with_gaps(value: Floats, new: Ints, *, moments: bool) -> bool:
     """Whether bands of sorted values [n], which end at the places `new`, are intervals with gaps between them (seasons
     with breaks): each has enough rows and different values; and but for `moments` these are about as dense at ends next
     to other bands as elsewhere, since groups of measurements that lie far apart have thin tails there."""
