@@ -53,10 +53,6 @@ class Ended:
             self._said = True
             self._lock.release()
 
-    def is_set(self) -> bool:
-        """Whether it was said."""
-        return self._said
-
     def wait(self, seconds: float) -> bool:
         """Wait until it is said, so long at most: whether it was."""
         if self._said or not self._lock.acquire(timeout=seconds):

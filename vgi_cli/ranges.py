@@ -26,7 +26,7 @@ GibbsSteps: TypeAlias = Annotated[int, Field(ge=1, le=10_000)]
 Blocks: TypeAlias = Annotated[int, Field(ge=1, le=1000)]
 Columns: TypeAlias = Annotated[int, Field(ge=1, le=10_000)]
 """That are redrawn together."""
-Rows: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
+BatchRows: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
 """Of a batch."""
 Draws: TypeAlias = Annotated[int, Field(ge=1, le=10_000)]
 """Of latents."""

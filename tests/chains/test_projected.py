@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tests.oracles import GaussianModel, gaussian_conditional, random_covariance
 from vgi_cli.chains.projected import (
+    IncompleteRows,
     Kernel,
-    Rows,
     at_base,
     draw_noise,
     log_proposal,
@@ -49,7 +49,9 @@ class BentFlow:
         return torch.stack([torch.sinh(u[:, 0]), torch.exp(u[:, 0] / 2) * u[:, 1] + u[:, 0].square()], 1)
 
 
-def run(flow: LinearFlow | BentFlow, rows: Rows, kernel: Kernel, u: Tensor, steps: int, seed: int = 0) -> Tensor:
+def run(
+    flow: LinearFlow | BentFlow, rows: IncompleteRows, kernel: Kernel, u: Tensor, steps: int, seed: int = 0
+) -> Tensor:
     """The rows y [R, D] after so many steps."""
     g = torch.Generator().manual_seed(seed)
     state = at_base(flow, rows, kernel, u)
@@ -73,7 +75,7 @@ def test_linear_flow_has_the_closed_form_conditional_as_the_auxiliary_noise_fall
     x = model.sample(1, g)
     holes = torch.tensor([[True, False, True]])
     mean, covariance = gaussian_conditional(model, x[0], holes[0])
-    rows = Rows(x.expand(n, -1), holes.expand(n, -1))
+    rows = IncompleteRows(x.expand(n, -1), holes.expand(n, -1))
     u = torch.randn(n, 3, generator=g, dtype=torch.float64)
     y = run(flow, rows, Kernel(0.5, 1.0, perturb, auxiliary), u, steps)[:, [0, 2]]
     assert ((y.mean(0) - mean).abs() < 4.5 * (covariance.diagonal() / n).sqrt()).all()
@@ -102,7 +104,7 @@ def test_nonlinear_flow_against_quadrature(hole: int, resample: float) -> None:
     holes[:, hole] = True
     g = torch.Generator().manual_seed(1)
     u = torch.randn(n, 2, generator=g, dtype=torch.float64)
-    y = run(BentFlow(), Rows(x.repeat(n, 1), holes), Kernel(resample, 1.3, 0.7, 0.5), u, 120)[:, hole]
+    y = run(BentFlow(), IncompleteRows(x.repeat(n, 1), holes), Kernel(resample, 1.3, 0.7, 0.5), u, 120)[:, hole]
     grid, law, mean = quadrature(x, hole)
     there = law[torch.searchsorted(grid, y.sort().values).clamp(max=len(law) - 1)]
     assert (there - torch.arange(n) / n).abs().max() < 1.95 / math.sqrt(n)
@@ -119,9 +121,9 @@ def test_the_papers_kernel_leaves_its_target_as_it_is() -> None:
     holes = torch.tensor([True, False]).expand(n, -1)
     around = full + 0.001 * torch.randn(n, 2, generator=g, dtype=torch.float64)
     start = torch.where(holes, full, around)
-    y = run(flow, Rows(full, holes), Kernel(0.5, 1.0, 0.01, 0.001), flow.to_base(start)[0], 120)
+    y = run(flow, IncompleteRows(full, holes), Kernel(0.5, 1.0, 0.01, 0.001), flow.to_base(start)[0], 120)
     assert ((y[:, 0] - full[:, 0]).abs() > 1e-9).double().mean() > 0.8
-    white = flow.to_base(projected(Rows(full, holes), y))[0]
+    white = flow.to_base(projected(IncompleteRows(full, holes), y))[0]
     assert (white.mean(0).abs() < 4.5 / math.sqrt(n)).all()
     assert ((white.mT @ white / n - torch.eye(2)).abs() < 4.5 * math.sqrt(2 / n)).all()
 
@@ -149,7 +151,7 @@ def test_imputations_stay_in_their_range_from_any_start(outside: Callable[[Tenso
     holes = torch.tensor([True, False]).expand(n, -1)
     box = torch.tensor([[-0.5, -9.0], [0.2, 9.0]], dtype=torch.float64)
     u = outside(torch.full((n, 2), 2.0, dtype=torch.float64))
-    y = run(BentFlow(), Rows(x, holes, box), Kernel(0.5, 1.0, 0.5, 0.5), u, 200)
+    y = run(BentFlow(), IncompleteRows(x, holes, box), Kernel(0.5, 1.0, 0.5, 0.5), u, 200)
     assert ((y[:, 0] >= -0.5) & (y[:, 0] <= 0.2)).all() and y[:, 0].std() > 0.1
 
 
@@ -161,7 +163,7 @@ def test_a_density_that_is_no_number_is_never_accepted() -> None:
 
     n = 300
     x, g = torch.zeros(n, 2, dtype=torch.float64), torch.Generator().manual_seed(0)
-    rows = Rows(x, torch.ones(n, 2, dtype=torch.bool))
+    rows = IncompleteRows(x, torch.ones(n, 2, dtype=torch.bool))
     state = at_base(Broken(), rows, Kernel(0.5, 1.0, 0.3, 1.0), x - 1)
     for _ in range(50):
         state = step(Broken(), rows, Kernel(0.5, 1.0, 0.3, 1.0), state, draw_noise(x, g))[0]
@@ -171,7 +173,7 @@ def test_a_density_that_is_no_number_is_never_accepted() -> None:
 def test_rows_without_observed_cells_draw_from_the_flow() -> None:
     n = 4000
     g = torch.Generator().manual_seed(3)
-    rows = Rows(torch.zeros(n, 2, dtype=torch.float64), torch.ones(n, 2, dtype=torch.bool))
+    rows = IncompleteRows(torch.zeros(n, 2, dtype=torch.float64), torch.ones(n, 2, dtype=torch.bool))
     u = 3 + torch.rand(n, 2, generator=g, dtype=torch.float64)
     u = BentFlow().to_base(run(BentFlow(), rows, Kernel(0.5, 1.0, 0.5, 0.5), u, 60))[0]
     assert (u.mean(0).abs() < 4.5 / math.sqrt(n)).all() and ((u.var(0) - 1).abs() < 4.5 * math.sqrt(2 / n)).all()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgi_cli.columns.clock import _PERIODS, FORMATS, Said, format_problem, is_period, read, text_clock, to_unit
+from vgi_cli.columns.clock import _PERIODS, FORMATS, GivenTexts, format_problem, is_period, read, text_clock, to_unit
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.periods import first_days, periods_of, week, week_of
 from vgi_cli.columns.schema import Schema
@@ -65,7 +65,7 @@ def test_a_period_begins_in_itself(days: int, unit: str, other: str) -> None:
 def test_cells_are_read_and_written_back(format: str) -> None:
     rng = np.random.default_rng(0)
     cells = texts(format, rng.integers(0, 20_000, 200))
-    reading = read(Said(cells), "date", format)
+    reading = read(GivenTexts(cells), "date", format)
     clock = text_clock("date", format, reading, np.ones(200, bool))
     assert reading.matched.all() and is_period(format) and format_problem("date", format) is None
     assert clock.spell(clock.values(reading.ticks)) == cells
@@ -77,8 +77,8 @@ def test_cells_are_read_and_written_back(format: str) -> None:
 
 @pytest.mark.parametrize("cell", ["2019-W53", "2019-13", "2019-00", "2019-Q5", "2019-W00", "Foo-19"])
 def test_what_does_not_exist_is_no_period(cell: str) -> None:
-    assert not any(read(Said([cell]), "date", format).matched[0] for format in _PERIODS)
-    assert read(Said(["2020-W53"]), "date", "%G-W%V").matched[0]
+    assert not any(read(GivenTexts([cell]), "date", format).matched[0] for format in _PERIODS)
+    assert read(GivenTexts(["2020-W53"]), "date", "%G-W%V").matched[0]
 
 
 def test_no_format_of_days_is_one_of_periods() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgi_cli.columns.schema import Said, parse_kind, split_kind
+from vgi_cli.columns.schema import SaidKind, parse_kind, split_kind
 from vgi_cli.errors import UsageError
 from vgi_cli.settings.gather import gather
 
@@ -24,7 +24,7 @@ def test_a_name_and_a_kind_are_told_apart(item: str, expected: tuple[str, str] |
 
 
 def test_kinds_are_checked_without_a_table() -> None:
-    assert parse_kind("x", "carry") == Said("carry") and Said("carry").detail is None
+    assert parse_kind("x", "carry") == SaidKind("carry") and SaidKind("carry").detail is None
     with pytest.raises(UsageError, match="--column x=carry:all: 'carry' takes nothing after it, got 'all'"):
         parse_kind("x", "carry:all")
     with pytest.raises(UsageError, match="--column x=intger: unknown kind"):

@@ -16,7 +16,6 @@ import torch
 
 import vgi_cli
 from tests.clocks import ticking
-from vgi_cli.data import TensorTable
 from vgi_cli.errors import VgiWarning
 from vgi_cli.fitting import choosing
 from vgi_cli.fitting.contest import contest, scoring
@@ -27,7 +26,7 @@ from vgi_cli.fitting.contest.scoring import Folds, Scores
 from vgi_cli.fitting.contest.standings import Standings, lags
 from vgi_cli.fitting.rows import Rows, held_out, quiet_schema, rows_of
 from vgi_cli.methods.em.sizing import Candidate as Sized
-from vgi_cli.methods.em.sizing import Sizing, choose_size
+from vgi_cli.methods.em.sizing import ComparedRows, Sizing, choose_size
 from vgi_cli.models.gaussian.mixture import MixtureConfig
 from vgi_cli.settings.gather import load_recipe
 from vgi_cli.settings.recipe import Averaged, ModelChoice, Recipe
@@ -266,10 +265,11 @@ def test_more_components_are_compared_where_the_likelihood_hardly_differs(
 ) -> None:
     """Held-out rows are described best by one component, a little worse by three, and much worse by five."""
 
-    def sizes(family: object, config: Any, table: TensorTable, *args: Any, **how: Any) -> Sizing:
+    def sizes(family: object, config: Any, rows: ComparedRows, *args: Any, **how: Any) -> Sizing:
         if not isinstance(config, MixtureConfig) or config.components is not None:
-            return choose_size(family, config, table, *args, **how)  # type: ignore[arg-type]
-        scores = {1: 0.0, 3: -0.9 * contest.NEARLY * table.D, 5: -1.1 * contest.NEARLY * table.D}
+            return choose_size(family, config, rows, *args, **how)  # type: ignore[arg-type]
+        D = rows.table.D
+        scores = {1: 0.0, 3: -0.9 * contest.NEARLY * D, 5: -1.1 * contest.NEARLY * D}
         set_ = {"covariance": "full", "factors": None, "outliers": True}
         tried = [Sized(config.model_copy(update={"components": K, **set_}), score) for K, score in scores.items()]
         return Sizing(tried[0].config, "one", tuple(tried))

@@ -40,7 +40,7 @@ from vgi_cli.maths import compiled
 from vgi_cli.methods.base import Events, State, StepEnd
 from vgi_cli.methods.em.bootstrap import Refit, Sampled
 from vgi_cli.methods.em.em import EmConfig
-from vgi_cli.methods.em.sizing import choose_size
+from vgi_cli.methods.em.sizing import ComparedRows, choose_size
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.reporting import Lines
 from vgi_cli.runs.folder import RunFolder
@@ -118,7 +118,9 @@ def test_work_that_tells_its_progress_can_be_given_up() -> None:
 def size(stop: Callable[[], bool], told: list[float] | None = None) -> Any:
     progress = (lambda share: None) if told is None else told.append
     generator = torch.Generator().manual_seed(0)
-    return choose_size(GaussianMixture, MixtureConfig(), table(90), EmConfig(), generator, stop=stop, progress=progress)
+    return choose_size(
+        GaussianMixture, MixtureConfig(), ComparedRows(table(90), generator), EmConfig(), stop=stop, progress=progress
+    )
 
 
 @pytest.mark.full_fits("methods.em.sizing.EPOCHS")

@@ -16,7 +16,7 @@ from vgi_cli import fast
 from vgi_cli.conditionals.networks.heads import HeadNetwork
 from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
 from vgi_cli.maths import compiled, networks
-from vgi_cli.maths.networks import LARGEST, Networks, Rows, suit, through
+from vgi_cli.maths.networks import LARGEST, NetworkInputs, Networks, suit, through
 from vgi_cli.maths.products import rounded
 
 SLOPE = 0.01
@@ -68,14 +68,14 @@ def networks_of(case: Case) -> Networks:
     return Networks(layers, SLOPE, active=case.active, skip=made[-1] if case.skip else None)
 
 
-def rows_of(case: Case) -> Rows:
+def rows_of(case: Case) -> NetworkInputs:
     """Random rows, some of which have the same network."""
     j = torch.randint(case.S, (case.Q * case.M,), generator=torch.Generator().manual_seed(3))
     h = draws(len(j) if case.per_row else case.Q, case.F, seed=101).requires_grad_() if case.F else None
-    return Rows(draws(case.Q, case.D, seed=100), h, j, case.hide)
+    return NetworkInputs(draws(case.Q, case.D, seed=100), h, j, case.hide)
 
 
-def plain(of: Networks, rows: Rows) -> Tensor:
+def plain(of: Networks, rows: NetworkInputs) -> Tensor:
     """What `networks.through` computes: the parameters of each row's network are copied."""
     x, h, j, hide = rows
     x = x.repeat_interleave(len(j) // len(x), 0)
@@ -94,7 +94,7 @@ def plain(of: Networks, rows: Rows) -> Tensor:
     return out
 
 
-def in_double(of: Networks, rows: Rows) -> tuple[Networks, Rows]:
+def in_double(of: Networks, rows: NetworkInputs) -> tuple[Networks, NetworkInputs]:
     """The same numbers, with gradients of their own."""
     pairs = [tuple(part.detach().double().requires_grad_() for part in pair) for pair in (*of.layers, of.skip) if pair]
     layers, skip = (pairs, None) if of.skip is None else (pairs[:-1], pairs[-1])
@@ -102,7 +102,7 @@ def in_double(of: Networks, rows: Rows) -> tuple[Networks, Rows]:
     return of._replace(layers=layers, skip=skip), rows._replace(x=rows.x.double(), h=h)
 
 
-def differentiated(function: Any, of: Networks, rows: Rows) -> list[Tensor]:
+def differentiated(function: Any, of: Networks, rows: NetworkInputs) -> list[Tensor]:
     """The values, and the gradients of a weighted sum of them in all parameters and in h."""
     out = function(of, rows)
     weights = draws(*out.shape, seed=4).to(out)
@@ -133,10 +133,10 @@ def test_a_network_without_rows_has_gradients_of_zero() -> None:
 def test_a_row_has_the_same_bits_at_every_place_and_in_every_batch(name: str) -> None:
     case = CASES[name]
     of, (x, h, j, hide) = networks_of(case), rows_of(case)
-    whole = through(of, Rows(x, h, j, hide)).detach().view(case.Q, case.M, -1)
+    whole = through(of, NetworkInputs(x, h, j, hide)).detach().view(case.Q, case.M, -1)
     j = j.view(case.Q, case.M)
     some = torch.tensor([17, 3, 28, 4, 5])
-    part = through(of, Rows(x[some], None if h is None else h[some], j[some].flatten(), hide))
+    part = through(of, NetworkInputs(x[some], None if h is None else h[some], j[some].flatten(), hide))
     assert torch.equal(part.detach().view(5, case.M, -1), whole[some])
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.layout import Layout
 from vgi_cli.methods.em import sizing
-from vgi_cli.methods.em.em import EmConfig
-from vgi_cli.methods.em.sizing import choose_size, held_out
+from vgi_cli.methods.em.em import EmConfig, completed
+from vgi_cli.methods.em.sizing import ComparedRows, choose_size, held_out
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian.factors import FactorGaussians
@@ -30,7 +30,9 @@ def clusters(N: int = 300) -> TensorTable:
 
 
 def test_the_number_of_clusters_is_found() -> None:
-    found = choose_size(GaussianMixture, MixtureConfig(), clusters(), EmConfig(), torch.Generator().manual_seed(0))
+    found = choose_size(
+        GaussianMixture, MixtureConfig(), ComparedRows(clusters(), torch.Generator().manual_seed(0)), EmConfig()
+    )
     scores = {t.config.components: t.score for t in found.tried}
     assert max(scores[1], scores[2]) < scores[3] - 0.1  # the three clusters are worth it, more are not worth much
     chosen = max(scores, key=lambda K: scores[K])
@@ -41,7 +43,9 @@ def test_the_number_of_clusters_is_found() -> None:
 def test_of_many_rows_some_are_looked_at_and_the_reason_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizing, "ROWS", 60)
     table = clusters(200)
-    found = choose_size(GaussianMixture, MixtureConfig(), table, EmConfig(), torch.Generator().manual_seed(0))
+    found = choose_size(
+        GaussianMixture, MixtureConfig(), ComparedRows(table, torch.Generator().manual_seed(0)), EmConfig()
+    )
     assert f" on 60 of {len(table.used)} rows; scores with -v)" in found.reason
 
 
@@ -50,30 +54,48 @@ def test_the_number_of_factors_is_found() -> None:
     F = torch.randn(8, 2, dtype=torch.float64, generator=generator)
     x = torch.randn(600, 2, dtype=torch.float64, generator=generator) @ F.mT
     table = holes(x + 0.5 * torch.randn(600, 8, dtype=torch.float64, generator=generator), generator)
-    found = choose_size(FactorAnalysis, FaConfig(), table, EmConfig(), torch.Generator().manual_seed(0))
+    found = choose_size(FactorAnalysis, FaConfig(), ComparedRows(table, torch.Generator().manual_seed(0)), EmConfig())
     assert found.config.factors == 2
+
+
+def test_rows_are_completed_once_for_all_families(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counted(table: TensorTable, generator: torch.Generator) -> Tensor:
+        made.append(table.N)
+        return completed(table, generator)
+
+    monkeypatch.setattr(sizing, "completed", counted)
+    rows = ComparedRows(clusters(30), torch.Generator().manual_seed(0))
+    first = choose_size(FactorAnalysis, FaConfig(), rows, EmConfig())
+    again = choose_size(FactorAnalysis, FaConfig(), rows, EmConfig())
+    assert len(made) == sizing.FOLDS and again == first
 
 
 def test_a_path_for_each_number_of_factors() -> None:
     config = MixtureConfig(covariance="factor")
-    found = choose_size(GaussianMixture, config, clusters(120), EmConfig(), torch.Generator().manual_seed(0))
+    found = choose_size(
+        GaussianMixture, config, ComparedRows(clusters(120), torch.Generator().manual_seed(0)), EmConfig()
+    )
     assert {t.config.factors for t in found.tried} == {1}  # 2 L <= 3 columns
     assert found.config.covariance == "factor" and found.config.components == 3
 
 
 def test_what_is_set_is_kept() -> None:
     config = MixtureConfig(components=4, covariance="full")
-    found = choose_size(GaussianMixture, config, clusters(60), EmConfig(), torch.Generator())
+    found = choose_size(GaussianMixture, config, ComparedRows(clusters(60), torch.Generator()), EmConfig())
     assert found.config.components == 4 and found.reason == "4 clusters: as given"
 
 
 def test_few_rows_take_the_smallest() -> None:
-    found = choose_size(GaussianMixture, MixtureConfig(), clusters(11), EmConfig(), torch.Generator())
+    found = choose_size(GaussianMixture, MixtureConfig(), ComparedRows(clusters(11), torch.Generator()), EmConfig())
     assert found.config.components == 1
     assert found.reason == "1 cluster: the only size that fits this table"
-    factors = choose_size(FactorAnalysis, FaConfig(), clusters(11), EmConfig(), torch.Generator())
+    factors = choose_size(FactorAnalysis, FaConfig(), ComparedRows(clusters(11), torch.Generator()), EmConfig())
     assert factors.config.factors == 0
-    chosen = choose_size(GaussianMixture, MixtureConfig(components=2), clusters(11), EmConfig(), torch.Generator())
+    chosen = choose_size(
+        GaussianMixture, MixtureConfig(components=2), ComparedRows(clusters(11), torch.Generator()), EmConfig()
+    )
     assert chosen.reason == "2 clusters: as given"
 
 
@@ -82,7 +104,10 @@ def test_a_seed_fixes_the_answer() -> None:
         [
             t.score
             for t in choose_size(
-                GaussianMixture, MixtureConfig(), clusters(30), EmConfig(), torch.Generator().manual_seed(seed)
+                GaussianMixture,
+                MixtureConfig(),
+                ComparedRows(clusters(30), torch.Generator().manual_seed(seed)),
+                EmConfig(),
             ).tried
         ]
         for seed in (0, 0, 1)
@@ -92,7 +117,7 @@ def test_a_seed_fixes_the_answer() -> None:
 
 def test_work_is_bounded_by_counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizing, "WORK", 1.0)
-    found = choose_size(GaussianMixture, MixtureConfig(), clusters(90), EmConfig(), torch.Generator())
+    found = choose_size(GaussianMixture, MixtureConfig(), ComparedRows(clusters(90), torch.Generator()), EmConfig())
     assert [t.config.components for t in found.tried] == [1]
     assert found.reason == "1 cluster: no other number was tried; more would take too long to compare"
     score = f"{found.tried[0].score:.2f}"
@@ -115,7 +140,7 @@ def test_factors_of_a_table_wider_than_long_are_found() -> None:
     F = torch.randn(90, 3, dtype=torch.float64, generator=generator)
     x = torch.randn(60, 3, dtype=torch.float64, generator=generator) @ F.mT
     table = holes(x + torch.randn(60, 90, dtype=torch.float64, generator=generator), generator)
-    found = choose_size(FactorAnalysis, FaConfig(), table, EmConfig(), torch.Generator().manual_seed(0))
+    found = choose_size(FactorAnalysis, FaConfig(), ComparedRows(table, torch.Generator().manual_seed(0)), EmConfig())
     assert found.config.factors == 3
 
 
@@ -130,7 +155,9 @@ def test_two_correlated_columns_get_a_factor() -> None:
     g = torch.Generator().manual_seed(0)
     a = torch.randn(200, 1, generator=g, dtype=torch.float64)
     x = torch.cat([a, a + 0.4 * torch.randn(200, 1, generator=g, dtype=torch.float64)], 1)
-    found = choose_size(FactorAnalysis, FaConfig(), make_table(x, torch.zeros(200, 2, dtype=torch.bool)), EmConfig(), g)
+    found = choose_size(
+        FactorAnalysis, FaConfig(), ComparedRows(make_table(x, torch.zeros(200, 2, dtype=torch.bool)), g), EmConfig()
+    )
     assert found.config.factors == 1
 
 
@@ -151,7 +178,7 @@ def collinear(rows: int = 84) -> Tensor:
 def test_collinear_and_heavy_tailed_columns_get_factors(seed: int) -> None:
     table = holes(collinear(), torch.Generator().manual_seed(seed))
     generator = torch.Generator().manual_seed(seed)
-    found = choose_size(FactorAnalysis, FaConfig(), table, EmConfig(), generator)
+    found = choose_size(FactorAnalysis, FaConfig(), ComparedRows(table, generator), EmConfig())
     assert found.config.factors in (1, 2, 3)
     scores = {t.config.factors: t.score for t in found.tried}
     assert scores[1] > scores[0] + 1  # a column is all but known from another; a giant outweighs that no more

@@ -19,7 +19,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.em import EmConfig
-from vgi_cli.methods.em.sizing import choose_size, plain
+from vgi_cli.methods.em.sizing import ComparedRows, choose_size, plain
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.family import FilledRows, em_table
 from vgi_cli.models.gaussian.mixture import POOLED_LEVELS, GaussianMixture, MixtureConfig
@@ -154,7 +154,7 @@ def test_held_out_rows_choose_how_many_components_each_level_has() -> None:
     chosen = {}
     for name, x in (("one", rows_of(400)), ("two", two_humps(400))):
         table = TensorTable(x, torch.zeros_like(x, dtype=torch.bool), LAYOUT)
-        sizing = choose_size(GaussianMixture, config, table, EmConfig(), torch.Generator().manual_seed(0))
+        sizing = choose_size(GaussianMixture, config, ComparedRows(table, torch.Generator().manual_seed(0)), EmConfig())
         chosen[name] = sizing.config.components
         assert "for each level of 'a', shrunk by" in sizing.reason and "(tried 1 to 3, by 2 to 8 rows" in sizing.reason
     assert chosen == {"one": 1, "two": 2}

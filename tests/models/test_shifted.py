@@ -15,13 +15,15 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths.gaussian import patterns_of
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.steps import climb, iteration
+from vgi_cli.models.gaussian import shift_choice
 from vgi_cli.models.gaussian import shifted as shifted_components
 from vgi_cli.models.gaussian.family import FilledRows, em_table
 from vgi_cli.models.gaussian.gaussians import within
 from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.models.gaussian.mixed import Mixed
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
-from vgi_cli.models.gaussian.shifted import CROSSED_ROWS, GROUP_CELLS, GROUPS, MANY_ROWS, Shifted
+from vgi_cli.models.gaussian.shift_choice import CROSSED_ROWS, GROUP_CELLS, GROUPS, MANY_ROWS
+from vgi_cli.models.gaussian.shifted import Shifted
 
 pytestmark = pytest.mark.full_fits(
     "models.gaussian.fa.FactorAnalysis.tolerance",
@@ -316,6 +318,27 @@ def test_columns_interact_whose_effects_are_not_additive_though_none_has_one_on_
     assert sum(by_chance) <= 6  # two are expected; seven are once in 300
 
 
+def subjects(R: int = 320) -> tuple[Tensor, Tensor]:
+    """Rows [R, 5] of `crossing`, each of 40 subjects eight times, with an age that is the same in all rows of one;
+    and which cells were missing: one age of every fourth subject, filled far off."""
+    x, _ = crossing(2.0, R, seed=3)
+    subject = torch.arange(40).repeat_interleave(R // 40)
+    age = torch.randn(40, dtype=torch.float64, generator=torch.Generator().manual_seed(7))[subject]
+    missing = torch.zeros(R, 5, dtype=torch.bool)
+    missing[:: 4 * (R // 40), 4] = True
+    filled = torch.where(missing[:, 4], age + 3, age)
+    return torch.cat([subject[:, None].double(), x[:, :2], x[:, 3:], filled[:, None]], 1), missing
+
+
+def test_what_levels_all_but_determine_starts_from_its_observed_cells_where_columns_interact() -> None:
+    """The start with products of indicators was a plain ridge regression, on the fills too."""
+    x, missing = subjects()
+    found = crossed(x, missing, levels=(40, 2, 2, 0, 0))
+    assert found.pairs.tolist() == [[1, 2]] and found.places == (0, 1, 2)
+    left = found.centred(x)[~missing[:, 4], 1]
+    assert left.var().item() < 0.005 * x[:, 4].var().item()
+
+
 def test_an_interaction_is_looked_for_in_the_cells_that_were_not_filled() -> None:
     rows = [crossing(0.7, 400, seed, seen=0.25) for seed in range(20)]
     found = [(len(crossed(x, missing).pairs), len(crossed(x).pairs)) for x, missing in rows]
@@ -370,7 +393,7 @@ def test_columns_that_interact_take_the_room_of_those_that_explain_less() -> Non
 
 
 def test_of_many_pairs_those_come_first_whose_columns_shift(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shifted_components, "MOST_PAIRS", 1)
+    monkeypatch.setattr(shift_choice, "MOST_PAIRS", 1)
     x, _ = crossing(2.0, 400, seed=5)
     other = torch.randint(2, (len(x), 1), generator=torch.Generator().manual_seed(1)).double()
     for shifts, places, pairs in ((2 * other[:, 0], (0,), []), (x[:, 0] + x[:, 1], (1, 2), [[1, 2]])):
@@ -439,7 +462,7 @@ def test_an_effect_that_correlated_numbers_share_is_pulled_as_one_of_a_single_nu
     found = shifted(model).shift.detach()
     one_hot = torch.stack([1 - treated, treated], 1)
     d, y = one_hot - one_hot.mean(0), items - items.mean(0)
-    ridge = torch.linalg.solve(d.mT @ d + shifted_components.SHIFT * torch.eye(2, dtype=d.dtype), d.mT @ y)
+    ridge = torch.linalg.solve(d.mT @ d + shift_choice.SHIFT * torch.eye(2, dtype=d.dtype), d.mT @ y)
     torch.testing.assert_close((found[1] - found[0]).mean(), (ridge[1] - ridge[0]).mean(), rtol=0.02, atol=0)
 
 
@@ -456,7 +479,7 @@ def test_the_units_of_the_ridge_are_saved_and_older_runs_have_the_variances() ->
         other.load_state_dict(own)
         ridge = shifted(other)._ridge(table.scale, penalty)
         units = shifted(model).prior_precision if same else torch.diag(1 / table.scale.variance[[0, 2]])
-        torch.testing.assert_close(ridge, shifted_components.SHIFT * units)
+        torch.testing.assert_close(ridge, shift_choice.SHIFT * units)
         assert torch.equal(other.log_prob(x), model.log_prob(x))
         other.em_step(table, penalty)
     with pytest.raises(RuntimeError, match="prior_precision"):
@@ -525,9 +548,9 @@ def test_tables_without_numbers_or_levels_have_nothing_to_shift() -> None:
 def test_of_many_rows_fewer_combinations_shift(monkeypatch: pytest.MonkeyPatch) -> None:
     x, _ = rows_of(400)
     assert len(shifted(started(x)).combinations) == 6  # three levels of a, two of b
-    monkeypatch.setattr(shifted_components, "MANY_ROWS", 400)
-    monkeypatch.setattr(shifted_components, "FEW_CELLS", 3)
-    monkeypatch.setattr(shifted_components, "MOST_CELLS", 3)
+    monkeypatch.setattr(shift_choice, "MANY_ROWS", 400)
+    monkeypatch.setattr(shift_choice, "FEW_CELLS", 3)
+    monkeypatch.setattr(shift_choice, "MOST_CELLS", 3)
     assert len(shifted(started(x)).combinations) in (2, 3)
 
 

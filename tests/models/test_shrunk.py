@@ -12,7 +12,7 @@ from tests.resamples import refits
 from vgi_cli.data import TensorTable
 from vgi_cli.layout import Layout
 from vgi_cli.methods.em import em
-from vgi_cli.methods.em.sizing import choose_size, describe, plain
+from vgi_cli.methods.em.sizing import ComparedRows, choose_size, describe, plain
 from vgi_cli.methods.em.steps import AIMED, climb, em_step, settle
 from vgi_cli.models.gaussian.family import em_table
 from vgi_cli.models.gaussian.full import FullGaussians
@@ -167,7 +167,9 @@ def test_the_strength_is_chosen_by_held_out_rows() -> None:
     chosen = []
     for x in (noise, alike):
         data = TensorTable(x, torch.zeros(40, D, dtype=torch.bool), LAYOUT)
-        sizing = choose_size(GaussianMixture, config, data, em.METHOD.Config(), torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+        sizing = choose_size(
+            GaussianMixture, config, ComparedRows(data, torch.Generator().manual_seed(0)), em.METHOD.Config()
+        )  # type: ignore[arg-type]
         chosen.append(sizing.config.shrinkage)
         assert len(sizing.tried) >= 3 and {one.config.components for one in sizing.tried} == {1}
     assert chosen[0] > chosen[1]

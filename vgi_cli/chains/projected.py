@@ -36,7 +36,7 @@ class Map(Protocol):
     def from_base(self, u: Tensor) -> Tensor: ...
 
 
-class Rows(NamedTuple):
+class IncompleteRows(NamedTuple):
     """What stays as it is: x [R, D], of which the observed cells count; missing [R, D]; the range [2, D] that
     imputations may not leave; None: they may be anything."""
 
@@ -76,7 +76,7 @@ class Latents(NamedTuple):
     log_target: Tensor
 
 
-def at_base(flow: Map, rows: Rows, kernel: Kernel, u: Tensor) -> Latents:
+def at_base(flow: Map, rows: IncompleteRows, kernel: Kernel, u: Tensor) -> Latents:
     """The states at u [R, D]. Where a density is no number, or an imputation outside the range, pi is 0.
 
     Costs one inverse of the flow, and one pass over 2R rows.
@@ -93,7 +93,9 @@ def at_base(flow: Map, rows: Rows, kernel: Kernel, u: Tensor) -> Latents:
     return Latents(u, y, log_target)
 
 
-def step(flow: Map, rows: Rows, kernel: Kernel, state: Latents, noise: ProjectedNoise) -> tuple[Latents, Tensor]:
+def step(
+    flow: Map, rows: IncompleteRows, kernel: Kernel, state: Latents, noise: ProjectedNoise
+) -> tuple[Latents, Tensor]:
     """One Metropolis-Hastings step of every chain: the states, and which chains accepted [R]. A chain whose pi is 0
     takes the first proposal where it is not."""
     fresh = (noise.choice < kernel.resample)[:, None]
@@ -122,12 +124,12 @@ def normal_log_prob(value: Tensor, std: float | Tensor) -> Tensor:
     return -0.5 * (value / _column(std)).square().sum(1) - D * (log_std + HALF_LOG_2PI)
 
 
-def projected(rows: Rows, y: Tensor) -> Tensor:
+def projected(rows: IncompleteRows, y: Tensor) -> Tensor:
     """[R, D]: y where a cell is missing, the row's own value where it is observed."""
     return torch.where(rows.missing, y, rows.x)
 
 
-def strain(rows: Rows, kernel: Kernel, y: Tensor) -> Tensor:
+def strain(rows: IncompleteRows, kernel: Kernel, y: Tensor) -> Tensor:
     """[R] mean over a row's observed cells of ((y - x) / s)²: 1 on average once a chain has reached its target, far
     above 1 while it is still on its way to the observed cells. 1 where a row has none."""
     observed = ~rows.missing

@@ -179,30 +179,26 @@ def _main(argv: Sequence[str] | None, started: float | None) -> int:
         with contextlib.suppress(OSError):  # the reader of stdout has gone: nothing more to say
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:
-        if debug:
-            console.trace()
-        where = f"'{error.filename}': " if error.filename else ""
-        console.error(f"{where}{error.strerror or error}", "check the path, its permissions and the space on the disk")
-        return 1
     except Exception as error:
         if debug:
             console.trace()
-        if _out_of_memory(error):
-            text = "" if isinstance(error, SystemError) else str(error).partition("\n")[0]
-            detail = text.rpartition("can't allocate memory: ")[2]
-            hint = "a smaller --set optim.batch_size or fewer rows may fit"
-            console.error(f"out of memory: {detail}".rstrip(": "), hint)
-            return 1
-        if type(error).__name__ in ("LinAlgError", "_LinAlgError"):
-            detail = str(error).partition("\n")[0]
-            hint = "fit the run again; a column of extreme values can be carried (--column NAME=carry)"
-            console.error(f"the model's numbers cannot be computed with: {detail}", hint)
-            return 1
-        console.error(
-            f"unexpected {type(error).__name__}: {error}", "this is a bug of vgi; --debug shows where it happened"
-        )
+        console.error(*_failure_text(error))
         return 1
+
+
+def _failure_text(error: Exception) -> tuple[str, str]:
+    """Message and hint for what went wrong and is no error of this package."""
+    if isinstance(error, OSError):
+        where = f"'{error.filename}': " if error.filename else ""
+        return f"{where}{error.strerror or error}", "check the path, its permissions and the space on the disk"
+    first = str(error).partition("\n")[0]
+    if _out_of_memory(error):
+        detail = "" if isinstance(error, SystemError) else first.rpartition("can't allocate memory: ")[2]
+        return f"out of memory: {detail}".rstrip(": "), "a smaller --set optim.batch_size or fewer rows may fit"
+    if type(error).__name__ in ("LinAlgError", "_LinAlgError"):
+        hint = "fit the run again; a column of extreme values can be carried (--column NAME=carry)"
+        return f"the model's numbers cannot be computed with: {first}", hint
+    return f"unexpected {type(error).__name__}: {error}", "this is a bug of vgi; --debug shows where it happened"
 
 
 def _require_utf8(arguments: Sequence[str]) -> None:

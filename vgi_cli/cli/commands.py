@@ -174,7 +174,7 @@ class Command:
         called.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
         return called
 
-    def _request(self, said: options.Said, typed: Mapping[str, Any], started: float, launch: Launch) -> Any:
+    def _request(self, said: options.GivenOptions, typed: Mapping[str, Any], started: float, launch: Launch) -> Any:
         """What was asked for, of this process or of several. UsageError where it cannot be."""
         from vgi_cli.commands import requests
 

@@ -194,7 +194,7 @@ class Fields(Protocol):
     def fields(self, pattern: str, rows: Ints | None = None) -> tuple[Bools, Mapping[str, npt.NDArray[np.object_]]]: ...
 
 
-class Said:
+class GivenTexts:
     """Texts [n] that were said, not read from a table."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -761,7 +761,7 @@ def periods_in(texts: Sequence[str]) -> Periods | None:
     """Texts as periods of one format, each another one; None where they are none."""
     for format in _PERIODS:
         if all(_compiled(format).match(text.strip()) for text in texts):
-            reading = _read(Said([text.strip() for text in texts]), "date", format, None)
+            reading = _read(GivenTexts([text.strip() for text in texts]), "date", format, None)
             if reading.matched.all() and len(np.unique(reading.ticks)) == len(texts):
                 return Periods(format, reading.unit, reading.ticks)
     return None

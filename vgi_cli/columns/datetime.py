@@ -37,8 +37,8 @@ from vgi_cli.columns.clock import (
     ISO,
     ISO_PERIODS,
     Clock,
+    GivenTexts,
     Reading,
-    Said,
     candidates,
     format_problem,
     formats_in,
@@ -364,7 +364,7 @@ def instant(clock: Clock, text: str) -> float | None:
     zoned = "%z" in written
     iso = [one for one in ISO.get(clock.what, ()) if ("%z" in one) == zoned]
     for format in [written, *iso, *([ISO_PERIODS[clock.unit]] if clock.unit in PERIODS else [])]:
-        reading = read(Said([text]), clock.what, format)
+        reading = read(GivenTexts([text]), clock.what, format)
         if reading.matched[0]:
             return float(_between(reading.ticks, reading.unit, clock)[0])
     return None

@@ -67,25 +67,25 @@ def kind_words() -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for name in reversed(list(KINDS)) for word in kind_of(name).words))
 
 
-class Said(NamedTuple):
+class SaidKind(NamedTuple):
     """What is said of a column: the word of a kind, and what follows it and a colon."""
 
     kind: str
     detail: str | None = None
 
 
-def parse_kind(name: str, text: str) -> Said:
+def parse_kind(name: str, text: str) -> SaidKind:
     """`ordinal:low,mid,high`, or a word alone, for a column. UsageError where it cannot be meant."""
     word, colon, detail = text.partition(":")
     said = f"--column {name}={text}"
     if word not in kind_words():
         raise UsageError(f"{said}: unknown kind", nearest(word, sorted(kind_words())))
     if not colon:
-        return Said(word)
+        return SaidKind(word)
     problems = [kind_of(kind).check_detail(word, detail) for kind in KINDS if word in kind_of(kind).words]
     if None not in problems:
         raise UsageError(f"{said}: {problems[0]}", f"for example --column {name}={word}")
-    return Said(word, detail)
+    return SaidKind(word, detail)
 
 
 def split_kind(item: str) -> tuple[str, str] | None:

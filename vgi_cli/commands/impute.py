@@ -175,20 +175,24 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
         keys = RowKeys(fitted.schema, request.table is not None and keyed_by_content(fitted, request.table))
         whole, rows, part = _sources(fitted, request, keys)
         stage(0.5)
-        described = whole.origin
         if request.max_memory is not None:
-            require_memory(described, fitted, request)
+            require_memory(whole.origin, fitted, request)
         told = _Told(whole, lambda share, rows: stage(0.5 + 0.5 * share, rows))
         unseen = table_settings(request, fitted.recipe.table).unseen
         seen = survey(told, fitted.schema, reporter, request.strict, unseen, part)
         if part is not None:
             own, N = part.rows, whole.origin.N
             reporter.say(f"shard {request.part}: rows {own.start + 1:,} to {own.stop:,} of {N:,}")
-        opened = whole
-        if unseen == "missing":
-            whole, rows = (_Forgetting(one, fitted.schema) for one in (whole, rows))
-    out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
-    layout = cast(OutputLayout, request.format)
+    output = _output_of(fitted, request, whole, seen, sys.stdout.buffer if stdout is None else stdout)
+    if unseen == "missing":
+        whole, rows = (_Forgetting(one, fitted.schema) for one in (whole, rows))
+    return _Ready(fitted, request, _Sources(whole, rows), seen, keys, output)
+
+
+def _output_of(fitted: FittedTable, request: ImputeRequest, source: Source, seen: Survey, stdout: BinaryIO) -> _Output:
+    """Where the filled tables of a source go: refused is what cannot be written, or what would be lost by it."""
+    described, layout = source.origin, cast(OutputLayout, request.format)
+    out: Path | BinaryIO = stdout
     if request.out is None:
         out = default_output(request.beside("imputed"), described, layout)
     elif request.out != "-":
@@ -201,27 +205,11 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
         in_memory = TableName([], None, fitted.recipe.table, False)
         named = name_of(fitted, request) if request.table is None else in_memory
         if folder_asked(request.out, named.data):
-            refuse_type(out, layout)
-            if request.delta:
-                refuse_existing([record_path(out)], force=request.force)
-            paths = folder_paths(out, m=request.m or 1, layout=layout, shard=request.part)
-            refuse_folders(paths, named.data, force=request.force)
-            folder = cast(Files, opened).folder()
+            paths = _checked_folders(request, out, named)
+            folder = cast(Files, source).folder()
             _refuse_filled_partitions(folder, seen)
-            output = _Output(out, layout, format, paths, folder)
-            return _Ready(fitted, request, _Sources(whole, rows), seen, keys, output)
-        if request.out is not None:
-            out = named_output(request.out, described, layout)
-            require_writable(out, ELSEWHERE)
-        paths = output_paths(
-            out, described, m=request.m or 1, layout=layout, shard=request.part, original=request.original
-        )
-        refuse_sources(paths, named.data, "the table that is imputed")
-        refuse_sources(paths, [named.mask] if named.mask else [], "the mask of the table")
-        if request.out is not None:
-            refuse_type(out, layout)
-        if request.delta:
-            refuse_existing([record_path(out, request.part)], force=request.force)
+            return _Output(out, layout, format, paths, folder)
+        out = _checked_file(request, out, described, named)
     paths = check_output(
         described,
         layout=layout,
@@ -232,7 +220,34 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
         shard=request.part,
         original=request.original,
     )
-    return _Ready(fitted, request, _Sources(whole, rows), seen, keys, _Output(out, layout, format, paths))
+    return _Output(out, layout, format, paths)
+
+
+def _checked_folders(request: ImputeRequest, out: Path, named: TableName) -> list[Path]:
+    """The folders like the one that was read, which are written beside `out`."""
+    layout = cast(OutputLayout, request.format)
+    refuse_type(out, layout)
+    if request.delta:
+        refuse_existing([record_path(out)], force=request.force)
+    paths = folder_paths(out, m=request.m or 1, layout=layout, shard=request.part)
+    refuse_folders(paths, named.data, force=request.force)
+    return paths
+
+
+def _checked_file(request: ImputeRequest, out: Path, described: Origin, named: TableName) -> Path:
+    """The name by which files are written, none of which is the table that is read, or its mask."""
+    layout = cast(OutputLayout, request.format)
+    if request.out is not None:
+        out = named_output(request.out, described, layout)
+        require_writable(out, ELSEWHERE)
+    paths = output_paths(out, described, m=request.m or 1, layout=layout, shard=request.part, original=request.original)
+    refuse_sources(paths, named.data, "the table that is imputed")
+    refuse_sources(paths, [named.mask] if named.mask else [], "the mask of the table")
+    if request.out is not None:
+        refuse_type(out, layout)
+    if request.delta:
+        refuse_existing([record_path(out, request.part)], force=request.force)
+    return out
 
 
 def _refuse_filled_partitions(folder: Folder, seen: Survey) -> None:

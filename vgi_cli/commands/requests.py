@@ -27,7 +27,7 @@ from vgi_cli.runs.files import require_writable
 from vgi_cli.runs.folder import RunFolder, check_free
 from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.gather import gather, require_data
-from vgi_cli.settings.options import Data, Frame, Said
+from vgi_cli.settings.options import Data, Frame, GivenOptions
 from vgi_cli.settings.problems import Settings, is_whole, shown
 from vgi_cli.table.addresses import is_address
 from vgi_cli.table.folders import folder_asked, folder_paths, refuse_folders
@@ -579,7 +579,7 @@ _Request = TypeVar("_Request", bound=Request)
 
 
 def make_request(
-    kind: type[_Request], said: Said, paths: list[str] | None, environ: Mapping[str, str], **more: Any
+    kind: type[_Request], said: GivenOptions, paths: list[str] | None, environ: Mapping[str, str], **more: Any
 ) -> _Request:
     """The request of a command. UsageError with every problem of its settings at once.
 

@@ -15,7 +15,7 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.numerals import Floats, Ints, mean_ranks, value_places
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.independence import Rows
+from vgi_cli.encoding.independence import GroupedRows
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.base import Table
 
@@ -48,7 +48,7 @@ def comparable(
     columns = {column.name: column for column in schema.encoded}
     codes = {name: codes_of(table, columns[name]) for name in {name for pair in found for name in pair}}
     rows, numbers = (
-        Rows(table, schema, np.arange(table.N), codes),
+        GroupedRows(table, schema, np.arange(table.N), codes),
         {name: value_places(own) for name, own in codes.items()},
     )
     sure: dict[tuple[str, str], tuple[bool, float]] = {}

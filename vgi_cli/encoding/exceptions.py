@@ -18,7 +18,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.ages import ages_among
 from vgi_cli.encoding.redundant import Redundant, as_number, half_digit, looked_for, numeric_candidates, relation_words
 from vgi_cli.encoding.relations import departing, enough, implied, relation_of
-from vgi_cli.encoding.sums import Rows, Way
+from vgi_cli.encoding.sums import CodedRows, Way
 from vgi_cli.table.base import Table
 
 MOST, SHARE, ALWAYS = 5, 0.01, 2
@@ -58,7 +58,7 @@ def excepted_among(table: Table, schema: Schema) -> list[Excepted]:
     """
     if not looked_for(table, schema):
         return []
-    every = Rows.of(table, schema)
+    every = CodedRows.of(table, schema)
     settled = {relation.names[0] for relation in schema.relations}
     found: dict[str, Excepted] = {}
     for rows in _parts(table.N):
@@ -84,7 +84,7 @@ def excepted_among(table: Table, schema: Schema) -> list[Excepted]:
     return [found[name] for name in schema.modelled if name in found]
 
 
-def _by_the_calendar(relation: Relation, rows: Rows) -> bool:
+def _by_the_calendar(relation: Relation, rows: CodedRows) -> bool:
     """Whether a relation counts completed years or months from dates: these have no fixed number of days, so that rows
     which depart from it by one may be right."""
     first, *others = (isinstance(rows.columns[name], Moment) for name in relation.names)
@@ -106,7 +106,7 @@ def _words(one: Excepted, table: Table, schema: Schema) -> str:
     """`'age' = 'education' + 'experience' + 6, in 533 of the 534 rows that have all of these, but not in row 444 ('age'
     is 18, not 22): ...`."""
     column = schema.encoded[schema.modelled.index(one.relation.names[0])]
-    codes = Rows.of(table, schema).codes(one.relation.names)[list(one.rows)]
+    codes = CodedRows.of(table, schema).codes(one.relation.names)[list(one.rows)]
     said = one.relation.solved(codes, 0, codes[:, 0])
     where = [
         f"row {row + 1:,} ('{column.name}' is {spelled(column, own)}, not {spelled(column, other)})"
@@ -143,7 +143,7 @@ def most_of(n: int) -> int:
     return min(MOST, max(ALWAYS, int(SHARE * n)))
 
 
-def _excepted(every: Rows, part: Rows, one: Redundant, way: Way) -> Excepted | None:
+def _excepted(every: CodedRows, part: CodedRows, one: Redundant, way: Way) -> Excepted | None:
     """What a candidate says of a part of the rows, where it holds in all but a few of all rows."""
     relation = relation_of(part, one, way)
     if relation is None or relation.apart or relation.slack or len(relation.names) < 2:
@@ -161,7 +161,7 @@ def _excepted(every: Rows, part: Rows, one: Redundant, way: Way) -> Excepted | N
     return None
 
 
-def _all_but(every: Rows, clean: Ints, one: Redundant, way: Way) -> Excepted | None:
+def _all_but(every: CodedRows, clean: Ints, one: Redundant, way: Way) -> Excepted | None:
     """What a candidate says of `clean` rows, where it holds in all but a few of all rows, and these speak for it."""
     relation = relation_of(every.some(clean), one, way)
     if relation is None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from vgi_cli.columns.datetime import Moment
-from vgi_cli.columns.numerals import Bools, Floats, Ints, mean_ranks
+from vgi_cli.columns.numerals import Bools, Floats, Ints, mean_ranks, value_places
 from vgi_cli.columns.schema import Schema
 from vgi_cli.table.base import Table
 
@@ -25,7 +25,7 @@ MIXED = 20
 """Rows that are followed by one of another level from which on a table may be sorted by the numbers beside."""
 
 
-class Rows:
+class GroupedRows:
     """Some rows [R] of a table, the cells of whose columns have these codes [R]; NaN where they are missing."""
 
     def __init__(self, table: Table, schema: Schema, rows: Ints, codes: Mapping[str, Floats]) -> None:
@@ -90,19 +90,15 @@ class Rows:
         return self._places
 
     def _places_of(self, name: str) -> Ints:
+        """[R] the number of the value of each row in a column, -1 where it is missing, or neither number nor level."""
         if name in self.codes:
-            known = ~np.isnan(self.codes[name])
-            places = np.full(len(known), -1)
-            places[known] = np.unique(self.codes[name][known], return_inverse=True)[1].reshape(-1)
-            return places
+            return value_places(self.codes[name])
         cells = self._table.column(name)
         if not cells.levelled:
             return np.full(len(self._rows), -1)
-        places = cells.distinct.places.astype(np.int64)[self._rows]
+        places = cells.distinct.places[self._rows]
         known = (places >= 0) & ~cells.missing[self._rows]
-        out = np.full(len(places), -1)
-        out[known] = np.unique(places[known], return_inverse=True)[1].reshape(-1)
-        return out
+        return value_places(np.where(known, places, np.nan))
 
     def _orders(self, known: Bools, number: str) -> Iterator[Ints]:
         """The orders in which rows may follow each other: that of the table, and those of its moments."""

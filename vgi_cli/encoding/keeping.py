@@ -35,7 +35,7 @@ from vgi_cli.encoding.computing import (
     within_groups,
 )
 from vgi_cli.encoding.dates import Parted, Wanted, room_of
-from vgi_cli.encoding.joint import solved_together, two_unknowns
+from vgi_cli.encoding.joint import Two, solved_together, two_unknowns
 from vgi_cli.encoding.orders import keep_orders, out_of_order
 from vgi_cli.encoding.other_keys import settled_orders, take_others
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
@@ -355,94 +355,128 @@ def _held_within(column: ModelledColumn, ends: Floats, side: int) -> Floats:
 def _kept(filled: DrawnRows, schema: Schema, *, guessed: bool = True) -> Apart:
     """Let the fills keep to relations, in place; where some fill could not. `guessed`: what follows from a cell that
     was drawn stays within limits that are guesses from the values which were observed, unless only others are found."""
-    draws, observed, missing, uniform, ties = filled
-    at = {name: i for i, name in enumerate(schema.modelled)}
-    own = list(schema.relations)
-    if not own or not missing.any():
+    draws, observed, missing = filled.draws, filled.observed, filled.missing
+    if not schema.relations or not missing.any():
         return Apart(draws.shape[:2])
-
-    def cells(relations: Sequence[Relation]) -> list[RelationCells]:
-        made = []
-        for one in relations:
-            columns, places = [schema.encoded[at[name]] for name in one.names], np.array([at[n] for n in one.names])
-            digit = half_digit(columns[0])
-            half = float(one.open_by(np.array(columns[0].deviation), digit))
-            tried = np.zeros(len(missing), bool)
-            own = functools.partial(uniform, one.names[0]) if uniform is not None and one.slack else None
-            if one.of_levels and ties is not None:
-                own = functools.partial(ties, one.names[1], one.names[0])
-            made.append(
-                RelationCells(
-                    one,
-                    columns,
-                    places,
-                    half,
-                    digit,
-                    tried,
-                    own,
-                    spreads=term_spreads(one, schema),
-                    unpaired=Unpaired.of(one, schema),
-                )
-            )
-        return sorted(made, key=_fineness)
-
-    told = cells(own)
-    every = [*told, *cells(_following(tuple(one for one in own if one.how == "sum" and not one.rounded)))]
-    every_cell = sorted(((one, place) for one in every for place in range(len(one.places))), key=width_of)
-    computed = {name for one in own if not one.coded for name in one.names}
-    late = [one for one in told if one.relation.how in LATE and one.relation.names[1] in computed]
-    banded = [one for one in late if one.relation.how == "bands"]
-    told.sort(key=late.__contains__)
-    rooms = {
-        at[name]: room
-        for name, room in _rooms(observed, missing, schema, [one.relation for one in banded], seen=False).items()
-    }
-    known, given, before = ~missing, ~missing, draws.copy() if guessed else draws
-    beyond, together = np.zeros(draws.shape[:2], bool), dict[object, Bools]()
-    while True:
-        tightest = next(((one, place) for one, place in every_cell if len(_single(one, known)[place])), None)
-        if tightest is not None:
-            one, place = tightest  # what only has to lie in a band may follow from what is settled
-            rows, said = _single(one, known)[place], _Cells(draws, observed, missing, known, given)
-            sure = given[np.ix_(rows, np.delete(one.places, place))].all(1) | (not guessed)
-            for some, limited in ((rows[sure], False), (rows[~sure], True)):
-                if len(some):
-                    able = _determine(said, some, one, place, told, guessed=limited)
-                    beyond[:, some] |= ~able & limited
-                    known[some, one.places[place]] = able.all(0) & (not (place and one in banded))
-                    given[some, one.places[place]] |= able.all(0) & (not limited)
-            one.tried[rows] = ~known[rows, one.places[place]] | known[np.ix_(rows, one.places)].all(1)
-            changed = {int(one.places[place])}
-        elif (two := two_unknowns(told, known, together)) is not None:
-            said, (j, other) = _Cells(draws, observed, missing, known, given), two.columns
-            value, able = solved_together(
-                two, (said.values(two.rows, two.first.places), said.values(two.rows, two.other.places))
-            )
-            together[two.key][two.rows] = True
-            some = two.rows[able.all(0)]  # the other cell follows from this one
-            draws[:, some, j] = value[:, able.all(0)]
-            rest = sorted({*two.first.places.tolist(), *two.other.places.tolist()} - {j, other})
-            given[some, j] = given[np.ix_(some, rest)].all(1)
-            known[np.ix_(some, np.array([j, *rest]))] = True  # what was drawn of a third cell stays
-            changed = {j, *rest}
-        else:
-            left = _unsettled(told, known, rooms)
-            if left is None:
-                retry(draws, observed, missing, told, every)
-                apart = _apart(draws, observed, missing, told)
-                _beyond_limits(filled, before, schema, beyond, apart)
-                return apart
-            one, rows = left
-            said = _Cells(draws, observed, missing, known, given)
-            both = _of_several_lengths(one, rows, known, told)
-            if len(rows[~both]):
-                _settle(said, one, rows[~both], rooms)
-            if len(rows[both]):
-                beyond[:, rows[both]] |= ~_settle_dates(said, rows[both], one, told, guessed=guessed) & guessed
-            changed = set(one.places.tolist())
-        for one in every:
+    before = draws.copy() if guessed else draws
+    keeping = _Keeping(filled, schema, guessed)
+    while changed := keeping.step():
+        for one in keeping.every:
             if changed & set(one.places.tolist()):
                 one.single = None
+    retry(draws, observed, missing, keeping.told, keeping.every)
+    apart = _apart(draws, observed, missing, keeping.told)
+    _beyond_limits(filled, before, schema, keeping.beyond, apart)
+    return apart
+
+
+class _Keeping:
+    """Fills that are brought to keep to relations, one relation after the other.
+
+    told    the relations, as they come, and ...
+    every   ... those that follow from two of them too
+    beyond  [m, N] where some cell could have been computed only beyond limits that are guesses
+    """
+
+    def __init__(self, filled: DrawnRows, schema: Schema, guessed: bool) -> None:
+        """guessed: as of `_kept`."""
+        own, missing = schema.relations, filled.missing
+        told = _cells_of(own, filled, schema)
+        sums = tuple(one for one in own if one.how == "sum" and not one.rounded)
+        self.every = [*told, *_cells_of(_following(sums), filled, schema)]
+        cells = ((one, place) for one in self.every for place in range(len(one.places)))
+        self._tightest_first = sorted(cells, key=width_of)
+        computed = {name for one in own if not one.coded for name in one.names}
+        late = [one for one in told if one.relation.how in LATE and one.relation.names[1] in computed]
+        self.told = sorted(told, key=late.__contains__)
+        self._banded = [one for one in late if one.relation.how == "bands"]
+        rooms = _rooms(filled.observed, missing, schema, [one.relation for one in self._banded], seen=False)
+        self._rooms = {schema.modelled.index(name): room for name, room in rooms.items()}
+        self._said = _Cells(filled.draws, filled.observed, missing, ~missing, ~missing)
+        self._guessed = guessed
+        self.beyond = np.zeros(filled.draws.shape[:2], bool)
+        self._together: dict[object, Bools] = {}
+
+    def step(self) -> set[int]:
+        """Compute the cells that are the only unknown ones of a relation, the tightest one first; where there are none,
+        those that two sums determine together; else let all cells of a relation go together. Which columns are known in
+        more rows then; none where nothing is left."""
+        known = self._said.known
+        tightest = next(((one, place) for one, place in self._tightest_first if len(_single(one, known)[place])), None)
+        if tightest is not None:
+            return self._compute(*tightest)
+        if (two := two_unknowns(self.told, known, self._together)) is not None:
+            return self._compute_together(two)
+        if (left := _unsettled(self.told, known, self._rooms)) is not None:
+            return self._settle(*left)
+        return set()
+
+    def _compute(self, one: RelationCells, place: int) -> set[int]:
+        """Compute the cells at a place of a relation where they are its only unknown ones."""
+        known, given = self._said.known, self._said.given
+        rows, column = _single(one, known)[place], int(one.places[place])
+        sure = given[np.ix_(rows, np.delete(one.places, place))].all(1) | (not self._guessed)
+        for some, limited in ((rows[sure], False), (rows[~sure], True)):
+            if len(some):
+                able = _determine(self._said, some, one, place, self.told, guessed=limited)
+                self.beyond[:, some] |= ~able & limited
+                # what only has to lie in a band may follow from what is settled
+                known[some, column] = able.all(0) & (not (place and one in self._banded))
+                given[some, column] |= able.all(0) & (not limited)
+        one.tried[rows] = ~known[rows, column] | known[np.ix_(rows, one.places)].all(1)
+        return {column}
+
+    def _compute_together(self, two: Two) -> set[int]:
+        """Compute one of the two cells that two sums determine together: the other one follows from it."""
+        said, (j, other) = self._said, two.columns
+        value, able = solved_together(
+            two, (said.values(two.rows, two.first.places), said.values(two.rows, two.other.places))
+        )
+        self._together[two.key][two.rows] = True
+        some = two.rows[able.all(0)]
+        said.draws[:, some, j] = value[:, able.all(0)]
+        rest = sorted({*two.first.places.tolist(), *two.other.places.tolist()} - {j, other})
+        said.given[some, j] = said.given[np.ix_(some, rest)].all(1)
+        said.known[np.ix_(some, np.array([j, *rest]))] = True  # what was drawn of a third cell stays
+        return {j, *rest}
+
+    def _settle(self, one: RelationCells, rows: Ints) -> set[int]:
+        """Let the cells of a relation go together in rows in which several are unknown."""
+        both = _of_several_lengths(one, rows, self._said.known, self.told)
+        if len(rows[~both]):
+            _settle(self._said, one, rows[~both], self._rooms)
+        if len(rows[both]):
+            able = _settle_dates(self._said, rows[both], one, self.told, guessed=self._guessed)
+            self.beyond[:, rows[both]] |= ~able & self._guessed
+        return set(one.places.tolist())
+
+
+def _cells_of(relations: Sequence[Relation], filled: DrawnRows, schema: Schema) -> list[RelationCells]:
+    """Relations with their columns, in the order in which they are asked (`_fineness`)."""
+    made = []
+    for one in relations:
+        places = np.array([schema.modelled.index(name) for name in one.names])
+        columns = [schema.encoded[place] for place in places]
+        digit = half_digit(columns[0])
+        chance = None
+        if filled.uniform is not None and one.slack:
+            chance = functools.partial(filled.uniform, one.names[0])
+        if filled.ties is not None and one.of_levels:
+            chance = functools.partial(filled.ties, one.names[1], one.names[0])
+        made.append(
+            RelationCells(
+                one,
+                columns,
+                places,
+                float(one.open_by(np.array(columns[0].deviation), digit)),
+                digit,
+                np.zeros(len(filled.missing), bool),
+                chance,
+                spreads=term_spreads(one, schema),
+                unpaired=Unpaired.of(one, schema),
+            )
+        )
+    return sorted(made, key=_fineness)
 
 
 def _fineness(cells: RelationCells) -> tuple[bool, float, float]:
@@ -543,56 +577,16 @@ def _determine(
     are known, and a level lies in all the groups; a date that is a few days from another one is so far from it that it
     has these parts. `guessed`: whether limits count that are guesses from the values which were observed, as they do
     where some other cell was drawn, and could be drawn otherwise."""
-    j, known = cells.places[place], said.known
-    values = said.values(rows, cells.places)
-    apart = [one for one in told if one.relation.apart]
-
-    def levels(place: int, kinds: Sequence[str]) -> list[Levels]:
-        """What is known of the column at a place, by relations of some kinds."""
-        return [
-            Levels(one, said.values(rows, one.places)[..., 0], known[rows, one.places[0]])
-            for one in told
-            if one.relation.how in kinds and one.places[1] == place
-        ]
-
-    def windows() -> list[Levels]:
-        """Where the column lies, a date, by completed years and their other date."""
-        made = []
-        for one in told:
-            at = one.places.tolist().index(j) if one.relation.how == "completed" and j in one.places else 0
-            if at:
-                where = np.asarray(known[np.ix_(rows, np.delete(one.places, at))].all(1))
-                made.append(Levels.of_dates(one, at, said.values(rows, one.places), where))
-        return made
-
-    def other_dates() -> Iterator[OtherDate]:
-        """Dates that are missing too, a few known distances apart from the column, and what is known of their parts."""
-        for one in [one for one in told if (one.relation.apart or _is_length(one.relation)) and j in one.places[-2:]]:
-            first, *others = ([0] if one.relation.apart else []) + one.places.tolist()
-            other = next(place for place in others if place != j)
-            unknown = ~known[rows, other] & (bool(one.relation.apart) | known[rows, first])
-            parts = [each._replace(rows=each.rows & unknown) for each in levels(other, ("part",))]
-            if one.relation.dates:
-                parts = [each for each in parts if each.cells.relation.part != "hour"]
-            if parts:
-                values = said.values(rows, one.places)
-                yield OtherDate(one, one.places.tolist().index(j), parts, values[..., 0])
-
-    def pairs() -> list[PairLevels]:
-        """What is known of the column by pairs of which it is one."""
-        made = []
-        for one in (one for one in told if one.relation.how == "pairs" and j in one.places[1:]):
-            at, own = one.places.tolist().index(j), said.values(rows, one.places)
-            rest, where = 3 - at, known[np.ix_(rows, one.places)]
-            made.append(PairLevels(one.relation, at, own[..., 0], where[:, 0], own[..., rest], where[:, rest]))
-        return made
-
+    j, values = cells.places[place], said.values(rows, cells.places)
+    of_column = _Told(said, rows, int(j), told)
     if place and (cells.relation.loose or cells.relation.how == "completed"):
-        own, parted = [*levels(j, LATE), *windows()], cells.relation.how in ("part", "groups", "pairs")
+        own = [*of_column.levels(j, LATE), *of_column.windows()]
+        parted = cells.relation.how in ("part", "groups", "pairs")
         value, able = values[..., place], np.ones(values.shape[:2], bool)
         if own:
-            value, able = with_other_parts(cells.columns[place], value, own, list(other_dates()) if parted else [])
-        groups, both = levels(j, ("groups",)), pairs()
+            others = list(of_column.other_dates()) if parted else []
+            value, able = with_other_parts(cells.columns[place], value, own, others)
+        groups, both = of_column.levels(j, ("groups",)), of_column.pairs()
         if groups or both:
             value = np.where(able, value, values[..., place])
             value, agrees = within_groups(cells.columns[place], value, groups, both, cells.chance(rows), own)
@@ -600,14 +594,66 @@ def _determine(
     else:
         chance = cells.chance(rows)
         value, able = solve(cells, place, values, guessed=guessed, chance=chance)
-        if cells in apart:
-            value, agrees = as_far_as_agrees(cells, place, values, value, levels(j, LATE), chance)
+        if cells.relation.apart:
+            value, agrees = as_far_as_agrees(cells, place, values, value, of_column.levels(j, LATE), chance)
             able |= agrees
     if cells.unpaired is not None:  # a partner that was filled does not decide what has none
         stays = cells.unpaired.staying(values, ~said.given[np.ix_(rows, cells.places)])[..., place]
         value, able = np.where(stays, values[..., place], value), able | stays
     said.draws[:, rows, j] = np.where(able, value, values[..., place])
     return able
+
+
+class _Told(NamedTuple):
+    """What the relations `told` say of a column in some rows."""
+
+    said: _Cells
+    rows: Ints
+    column: int
+    told: Sequence[RelationCells]
+
+    def levels(self, column: int, kinds: Sequence[str]) -> list[Levels]:
+        """What is known of any column, by relations of some kinds."""
+        rows, known = self.rows, self.said.known
+        return [
+            Levels(one, self.said.values(rows, one.places)[..., 0], known[rows, one.places[0]])
+            for one in self.told
+            if one.relation.how in kinds and one.places[1] == column
+        ]
+
+    def windows(self) -> list[Levels]:
+        """Where the column lies, a date, by completed years and their other date."""
+        rows, j, made = self.rows, self.column, []
+        for one in self.told:
+            at = one.places.tolist().index(j) if one.relation.how == "completed" and j in one.places else 0
+            if at:
+                where = np.asarray(self.said.known[np.ix_(rows, np.delete(one.places, at))].all(1))
+                made.append(Levels.of_dates(one, at, self.said.values(rows, one.places), where))
+        return made
+
+    def other_dates(self) -> Iterator[OtherDate]:
+        """Dates that are missing too, a few known distances apart from the column, and what is known of their parts."""
+        rows, j, known = self.rows, self.column, self.said.known
+        distances = [one for one in self.told if one.relation.apart or _is_length(one.relation)]
+        for one in (one for one in distances if j in one.places[-2:]):
+            first, *others = ([0] if one.relation.apart else []) + one.places.tolist()
+            other = next(place for place in others if place != j)
+            unknown = ~known[rows, other] & (bool(one.relation.apart) | known[rows, first])
+            parts = [each._replace(rows=each.rows & unknown) for each in self.levels(other, ("part",))]
+            if one.relation.dates:
+                parts = [each for each in parts if each.cells.relation.part != "hour"]
+            if parts:
+                values = self.said.values(rows, one.places)
+                yield OtherDate(one, one.places.tolist().index(j), parts, values[..., 0])
+
+    def pairs(self) -> list[PairLevels]:
+        """What is known of the column by pairs of which it is one."""
+        rows, j, made = self.rows, self.column, []
+        for one in (one for one in self.told if one.relation.how == "pairs" and j in one.places[1:]):
+            at, own = one.places.tolist().index(j), self.said.values(rows, one.places)
+            rest, where = 3 - at, self.said.known[np.ix_(rows, one.places)]
+            made.append(PairLevels(one.relation, at, own[..., 0], where[:, 0], own[..., rest], where[:, rest]))
+        return made
 
 
 def _is_length(relation: Relation) -> bool:

@@ -11,11 +11,11 @@ import numpy as np
 from vgi_cli.columns.numerals import Bools, Ints, value_places
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.exceptions import FEWEST, mended_words, most_of, speak_for, spelled
-from vgi_cli.encoding.independence import Rows
+from vgi_cli.encoding.independence import GroupedRows
 from vgi_cli.encoding.keys import (
     FIRST_LOOK,
     Key,
-    Said,
+    Settled,
     carried_keys,
     decides,
     evidence_for,
@@ -53,8 +53,8 @@ def excepted_keys(table: Table, schema: Schema, settled: Collection[str] = ()) -
     if not numbers and not texts:
         return []
     codes = {column.name: codes_of(table, column) for column in schema.encoded}
-    rows = Rows(table, schema, np.arange(table.N), codes)
-    said = Said([one for one in schema.relations if not one.keys])
+    rows = GroupedRows(table, schema, np.arange(table.N), codes)
+    said = Settled([one for one in schema.relations if not one.keys])
     back = {one.names for one in schema.relations if one.keys}
     done = {*settled, *(one.names[0] for one in schema.relations), *(one.name for one in schema.lookups)}
     before: set[str] = set()
@@ -139,7 +139,7 @@ def _again(keys: Ints, values: Ints, off: _Off) -> bool:
     return bool((np.unique(np.stack([keys[at], values[at]]), axis=1, return_counts=True)[1] > 1).any())
 
 
-def _by_another(rows: Rows, key: Key, name: str, own: Ints, off: _Off, columns: int) -> bool:
+def _by_another(rows: GroupedRows, key: Key, name: str, own: Ints, off: _Off, columns: int) -> bool:
     """Whether a third column says that the rows which are off are right: the key follows from it and the column, with
     the values own [N], in all rows, but not from the column alone, and these rows have another cell there than the
     others of their keys (a pay of two grades, in another step of each)."""
@@ -162,7 +162,7 @@ def _by_another(rows: Rows, key: Key, name: str, own: Ints, off: _Off, columns: 
     return False
 
 
-def _sure(rows: Rows, key: Key, name: str, values: Ints, off: _Off, columns: int) -> bool:
+def _sure(rows: GroupedRows, key: Key, name: str, values: Ints, off: _Off, columns: int) -> bool:
     """Whether the rows speak for what follows from a key in all of them but those that are off, which might be any."""
     both = (key.places >= 0) & (values >= 0)
     choice = speak_for(values[both], off.where[both], 2 * float(np.log(columns)))

@@ -22,7 +22,7 @@ from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints, value_places
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.independence import Rows
+from vgi_cli.encoding.independence import GroupedRows
 from vgi_cli.encoding.redundant import as_number, codes_of
 from vgi_cli.encoding.relations import ENOUGH
 from vgi_cli.table.base import Table
@@ -86,7 +86,7 @@ def keys_among(
     firsts = list(first_keys(table, schema, codes.values()))
     numbers = list(number_keys(table, schema))
     texts = [*carried_keys(table, schema), *(one for one in firsts if _may_be_keys(one.places))]
-    rows, said = Rows(table, schema, np.arange(table.N), codes), Said(relations)
+    rows, said = GroupedRows(table, schema, np.arange(table.N), codes), Settled(relations)
     enough = ENOUGH + 2 * float(np.log(len(schema.columns)))
     before: set[str] = set()
     found: list[Relation] = []
@@ -220,7 +220,7 @@ class _Digests:
         return [texts[place] for place in held.tolist()], nowhere
 
 
-class Said:
+class Settled:
     """What relations say of columns already; `add` one that was found."""
 
     def __init__(self, relations: Sequence[Relation]) -> None:
@@ -332,7 +332,7 @@ def is_key(name: str, keys: Sequence[Key]) -> bool:
     return any(key.name == name for key in keys)
 
 
-def _decided(rows: Rows, keys: Sequence[Key], name: str, own: Ints, enough: float) -> Key | None:
+def _decided(rows: GroupedRows, keys: Sequence[Key], name: str, own: Ints, enough: float) -> Key | None:
     """Of columns that may be keys the one with the fewest keys that decide a column, with the values own [N] (-1:
     none), by so many nats; None where none does."""
     able = sorted((key for key in keys if decides(key.places, own)), key=lambda key: key.size)
@@ -371,7 +371,7 @@ def _said_by(keys: Ints, values: Ints, some: Ints | Bools) -> Ints | None:
     return of if (of[own] == values[some]).all() else None
 
 
-def evidence_for(rows: Rows, key: Key, name: str, values: Ints) -> float:
+def evidence_for(rows: GroupedRows, key: Key, name: str, values: Ints) -> float:
     """Nats by which it would be chance that the rows of each key have one value of a column; also where the rows are
     those of groups that another column names, each of which has one key and one value: then it counts groups, not
     rows."""

@@ -7,7 +7,7 @@ A model knows such columns as numbers that go together, and where they are close
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 from typing import NamedTuple
@@ -231,66 +231,21 @@ def keep_orders(
     if not schema.orders or not missing.any():
         return apart
     rooms, parted = room or {}, parts or {}
-    settled = {name for one in schema.relations for name in one.names} - set(rooms)
-    per = _units(schema)
-    names, most, small, spread, ratio = _closed(schema.orders, per)
-    places, unit = [schema.modelled.index(name) for name in names], np.array([per[name] for name in names])
-    values = np.where(missing[:, places], draws[:, :, places], observed[:, places]) * unit
-    fixed = ~missing[:, places] | np.array([name in settled for name in names], bool)
-    sequence = np.isfinite(most).sum(0).argsort(kind="stable").tolist()
-
-    def limits(k: int, rows: Ints, known: Bools) -> tuple[_Limit, _Limit]:
-        """Between which cells of its rows that are `known` [rows, names] a column lies."""
-        # a cell i is at most cell j + most[i, j]: those that are known give the limits
-        some = values[:, rows]
-        lows, highs = np.where(known, some - most[:, k], -np.inf), np.where(known, some + most[k], np.inf)
-        below, above = lows.argmax(-1), highs.argmin(-1)
-        low = _Limit(lows.max(-1), small[below, k], spread[below, k], ratio[below, k])
-        return low, _Limit(highs.min(-1), small[k, above], spread[k, above], ratio[k, above])
-
-    def with_parts(k: int, rows: Ints, known: Bools) -> None:
-        """Move dates of which parts are known to where they are in order with `known` cells [rows, names]."""
-        column, own = schema.encoded[places[k]], parted[names[k]]
-        assert isinstance(column, Moment), "dates have parts"
-        low, high = (end.in_units(unit[k]) for end in limits(k, rows, known))
-        drawn = values[:, rows, k] / unit[k]
-        draw, row = np.nonzero(crossed(low.ends, drawn) | crossed(drawn, high.ends))
-        if len(row):
-            near = _between(column, drawn, low, high, (own.ends[0][rows], own.ends[1][rows]))[draw, row]
-            found, able = own.placed(column, near, rows[row], (low.ends[draw, row], high.ends[draw, row]))
-            values[draw, rows[row], k] = np.where(able, found, drawn[draw, row]) * unit[k]
-
-    for k in (k for k in sequence if names[k] in rooms):  # what may move nowhere is there before the others
-        held = rooms[names[k]][0] == np.inf
-        if names[k] in parted:
-            rows = np.flatnonzero(held & parted[names[k]].rows & missing[:, places[k]])
-            with_parts(k, rows, fixed[rows])
-        fixed[:, k] |= held
-    with_ties = [one for one in schema.orders if one.ties is not None and {one.low, one.high} <= set(names)]
-    cells = _Filled(schema, names, values, unit, draws, observed, missing)
-    for k in sequence:
-        rows = np.flatnonzero(~fixed[:, k])
-        if not len(rows):
-            continue
-        low, high = (end.in_units(unit[k]) for end in limits(k, rows, fixed[rows]))
-        least, greatest = (end[rows] for end in rooms[names[k]]) if names[k] in rooms else (-np.inf, np.inf)
-        column, drawn = schema.encoded[places[k]], values[:, rows, k] / unit[k]
-        if ties is not None:
-            ends = np.maximum(low.ends, least), np.minimum(high.ends, greatest)
-            own = [one for one in with_ties if column.name in (one.low, one.high)]
-            drawn = _Cell(cells, column, rows, drawn, ends).tied(own, fixed, ties)
-        values[:, rows, k] = _between(column, drawn, low, high, (least, greatest)) * unit[k]
-        fixed[rows, k] = True
-    for k in (k for k in sequence if names[k] in parted):
-        rows = np.flatnonzero(parted[names[k]].rows & missing[:, places[k]])
-        with_parts(k, rows, np.ones((len(rows), len(names)), bool))
-    draws[:, :, places] = np.where(missing[:, places], values / unit, draws[:, :, places])
-    said = {(one.low, one.high): one for one in schema.orders}
-    for i, j in np.argwhere(np.isfinite(most)).tolist():
-        filled = missing[:, places[i]] | missing[:, places[j]]
-        pair = [places[i], places[j]]
-        rule = said.get((names[i], names[j]))
-        apart.add(pair, filled & crossed(values[..., i], values[..., j] + most[i, j]), rule)
+    filled = _Filled.of(draws, observed, missing, schema, rooms)
+    sequence = [(k, filled.names[k]) for k in np.isfinite(filled.closed.most).sum(0).argsort(kind="stable").tolist()]
+    for k, name in sequence:  # what may move nowhere is there before the others
+        if name in rooms:
+            filled.hold(k, rooms[name][0] == np.inf, parted.get(name))
+    for k, name in sequence:
+        filled.move(k, rooms.get(name), ties)
+    for k, name in sequence:
+        if name in parted:
+            rows = np.flatnonzero(parted[name].rows & missing[:, filled.places[k]])
+            filled.take_parts(k, parted[name], rows, np.ones((len(rows), len(sequence)), bool))
+    draws[:, :, filled.places] = np.where(
+        missing[:, filled.places], filled.values / filled.unit, draws[:, :, filled.places]
+    )
+    filled.note_apart(apart)
     return apart
 
 
@@ -312,7 +267,8 @@ def pairs_in_order(schema: Schema) -> Iterator[tuple[int, int, float, tuple[floa
     follow from others."""
     if schema.orders:
         per = _units(schema)
-        names, most, *_ = _closed(schema.orders, per)
+        closed = _closed(schema.orders, per)
+        names, most = closed.names, closed.most
         places = [schema.modelled.index(name) for name in names]
         for i, j in np.argwhere(np.isfinite(most)).tolist():
             yield places[i], places[j], float(most[i, j]), (per[names[i]], per[names[j]])
@@ -332,16 +288,37 @@ def _units(schema: Schema) -> dict[str, float]:
 
 
 class _Filled(NamedTuple):
-    """Rows that are brought into order: `values` [m, N, names] are the codes of the columns of orders so far, of which
-    one counts so many of these (`unit` [names])."""
+    """Rows that are brought into order.
+
+    names    the columns of orders, and `places` those that they have among all
+    values   [m, N, names] their codes so far, in units that all of them share, of which ...
+    unit     [names] ... one code of each counts so many
+    fixed    [N, names] which cells stay where they are: those that are observed or settled, and that were looked at
+    closed   by how much the columns are in order
+    """
 
     schema: Schema
     names: list[str]
+    places: list[int]
     values: Floats
     unit: Floats
+    fixed: Bools
+    closed: _Closed
     draws: Floats
     observed: Floats
     missing: Bools
+
+    @classmethod
+    def of(cls, draws: Floats, observed: Floats, missing: Bools, schema: Schema, movable: Collection[str]) -> _Filled:
+        """Those of `keep_orders`; `movable`: the columns of relations that may be moved all the same."""
+        per = _units(schema)
+        closed = _closed(schema.orders, per)
+        names, unit = closed.names, np.array([per[name] for name in closed.names])
+        places = [schema.modelled.index(name) for name in names]
+        settled = {name for one in schema.relations for name in one.names} - set(movable)
+        values = np.where(missing[:, places], draws[:, :, places], observed[:, places]) * unit
+        fixed = ~missing[:, places] | np.array([name in settled for name in names], bool)
+        return cls(schema, names, places, values, unit, fixed, closed, draws, observed, missing)
 
     def codes(self, name: str, rows: Ints) -> Floats:
         """[m, rows] of a column."""
@@ -350,6 +327,59 @@ class _Filled(NamedTuple):
             return np.asarray(self.values[:, rows, place] / self.unit[place])
         place = self.schema.modelled.index(name)
         return np.where(self.missing[rows, place], self.draws[:, rows, place], self.observed[rows, place])
+
+    def limits(self, k: int, rows: Ints, known: Bools) -> tuple[_Limit, _Limit]:
+        """Between which cells of its rows that are `known` [rows, names] a column lies."""
+        # a cell i is at most cell j + most[i, j]: those that are known give the limits
+        some, (_, most, small, spread, ratio) = self.values[:, rows], self.closed
+        lows, highs = np.where(known, some - most[:, k], -np.inf), np.where(known, some + most[k], np.inf)
+        below, above = lows.argmax(-1), highs.argmin(-1)
+        low = _Limit(lows.max(-1), small[below, k], spread[below, k], ratio[below, k])
+        high = _Limit(highs.min(-1), small[k, above], spread[k, above], ratio[k, above])
+        return low.in_units(self.unit[k]), high.in_units(self.unit[k])
+
+    def hold(self, k: int, held: Bools, parted: Parted | None) -> None:
+        """Let the cells of a column stay that are `held` [N], where their known parts leave them."""
+        if parted is not None:
+            rows = np.flatnonzero(held & parted.rows & self.missing[:, self.places[k]])
+            self.take_parts(k, parted, rows, self.fixed[rows])
+        self.fixed[:, k] |= held
+
+    def take_parts(self, k: int, parted: Parted, rows: Ints, known: Bools) -> None:
+        """Move dates of which parts are known to where they are in order with `known` cells [rows, names]."""
+        column = self.schema.encoded[self.places[k]]
+        assert isinstance(column, Moment), "dates have parts"
+        low, high = self.limits(k, rows, known)
+        drawn = self.values[:, rows, k] / self.unit[k]
+        draw, row = np.nonzero(crossed(low.ends, drawn) | crossed(drawn, high.ends))
+        if len(row):
+            near = _between(column, drawn, low, high, (parted.ends[0][rows], parted.ends[1][rows]))[draw, row]
+            found, able = parted.placed(column, near, rows[row], (low.ends[draw, row], high.ends[draw, row]))
+            self.values[draw, rows[row], k] = np.where(able, found, drawn[draw, row]) * self.unit[k]
+
+    def move(self, k: int, room: tuple[Floats, Floats] | None, ties: Callable[[str, str], Floats] | None) -> None:
+        """Bring the cells of a column into order with those that are fixed, as which they count from then on; equal to
+        these as often as `ties` say (see `keep_orders`). `room`: from where to where [N] they may be moved."""
+        rows = np.flatnonzero(~self.fixed[:, k])
+        if not len(rows):
+            return
+        low, high = self.limits(k, rows, self.fixed[rows])
+        least, greatest = (-np.inf, np.inf) if room is None else (room[0][rows], room[1][rows])
+        column, drawn = self.schema.encoded[self.places[k]], self.values[:, rows, k] / self.unit[k]
+        if ties is not None:
+            ends = np.maximum(low.ends, least), np.minimum(high.ends, greatest)
+            own = [one for one in self.schema.orders if one.ties is not None and column.name in (one.low, one.high)]
+            drawn = _Cell(self, column, rows, drawn, ends).tied(own, ties)
+        self.values[:, rows, k] = _between(column, drawn, low, high, (least, greatest)) * self.unit[k]
+        self.fixed[rows, k] = True
+
+    def note_apart(self, apart: Apart) -> None:
+        """Add to `apart` where fills are out of order."""
+        most, said = self.closed.most, {(one.low, one.high): one for one in self.schema.orders}
+        for i, j in np.argwhere(np.isfinite(most)).tolist():
+            pair = [self.places[i], self.places[j]]
+            wrong = self.missing[:, pair].any(1) & crossed(self.values[..., i], self.values[..., j] + most[i, j])
+            apart.add(pair, wrong, said.get((self.names[i], self.names[j])))
 
 
 class _Cell(NamedTuple):
@@ -361,9 +391,9 @@ class _Cell(NamedTuple):
     drawn: Floats
     ends: tuple[Floats, Floats]
 
-    def tied(self, orders: Sequence[Order], fixed: Bools, ties: Callable[[str, str], Floats]) -> Floats:
+    def tied(self, orders: Sequence[Order], ties: Callable[[str, str], Floats]) -> Floats:
         """[m, rows] the cells, equal to those of the other columns of some orders as often as is to be, where these are
-        `fixed` [N, names] before."""
+        fixed before."""
         number = as_number(self.column)
         assert number is not None, "orders are of numbers"
         low, high = np.maximum(self.ends[0], number.ends[0]), np.minimum(self.ends[1], number.ends[1])
@@ -375,7 +405,7 @@ class _Cell(NamedTuple):
             assert one.ties is not None, "an order with ties"
             chances = one.ties.low if below else one.ties.high
             likely = chances.of(lambda each: self.filled.codes(each, self.rows), other.shape)
-            known = fixed[self.rows, self.filled.names.index(name)]
+            known = self.filled.fixed[self.rows, self.filled.names.index(name)]
             held = _valued(self.column, number, other, other, other)
             able = known & same(held, other) & ~crossed(low, held) & ~crossed(held, high)
             chance = np.where(able, np.minimum(likely / np.maximum(1 - taken, NOISE), 1.0), 0.0)  # as it is not another
@@ -419,11 +449,25 @@ class _Limit(NamedTuple):
             return np.where(logs, self.ends * np.exp(np.where(logs, small, 0.0)), self.ends + small)
 
 
-def _closed(orders: Sequence[Order], per: Mapping[str, float]) -> tuple[list[str], Floats, Floats, Floats, Bools]:
-    """The columns of some orders, and by all orders that follow too: `most` [columns, columns], cell i is at most cell
-    j + most[i, j] (infinite: they are in no order); `small` [columns, columns, SMALL], `spread` [columns, columns]
-    (1 where there is no order) and `ratio` [columns, columns]. Through a third column, distances of the same kind add
-    up; of two kinds, those that are no ratios count. All in the units of which codes count so many (`per`)."""
+class _Closed(NamedTuple):
+    """By how much some columns are in order, by all orders that follow too.
+
+    most    [columns, columns] cell i is at most cell j + most[i, j]; infinite: they are in no order
+    small   [columns, columns, SMALL] as of an Order, and ...
+    spread  [columns, columns] ... its spread (1 where there is no order), and ...
+    ratio   [columns, columns] ... whether both are of the logarithms
+    """
+
+    names: list[str]
+    most: Floats
+    small: Floats
+    spread: Floats
+    ratio: Bools
+
+
+def _closed(orders: Sequence[Order], per: Mapping[str, float]) -> _Closed:
+    """The columns of some orders, with those that follow. Through a third column, distances of the same kind add up; of
+    two kinds, those that are no ratios count. All in the units of which codes count so many (`per`)."""
     names = list(dict.fromkeys(name for one in orders for name in (one.low, one.high)))
     most = np.full((len(names), len(names)), np.inf)
     small, spread, ratio = np.zeros((*most.shape, SMALL)), np.ones_like(most), np.ones(most.shape, bool)
@@ -442,7 +486,7 @@ def _closed(orders: Sequence[Order], per: Mapping[str, float]) -> tuple[list[str
         spread = np.where(shorter, own * spread[:, k, None] + other * spread[k], spread)
         ratio = np.where(shorter, both, ratio)
         most = np.minimum(most, through)
-    return names, most, small, spread, ratio
+    return _Closed(names, most, small, spread, ratio)
 
 
 def _between(

@@ -19,7 +19,7 @@ from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints, value_places
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.independence import Rows
+from vgi_cli.encoding.independence import GroupedRows
 from vgi_cli.encoding.keys import REPEATED
 from vgi_cli.encoding.redundant import as_number, codes_of
 from vgi_cli.encoding.relations import ENOUGH
@@ -65,7 +65,7 @@ def pairs_among(
         if name not in settled and (isinstance(column, Levelled) or as_number(column) is not None)
     ]
     enough = ENOUGH + float(np.log(max(len(by) ** 2 * len(names), 1)))
-    rows = Rows(table, schema, np.arange(table.N), codes)
+    rows = GroupedRows(table, schema, np.arange(table.N), codes)
     order = list(columns)
     found = []
     for name, pair in _may_follow(names, codes, by):
@@ -158,7 +158,7 @@ def _decided(pairs: Ints, values: Ints) -> bool:
     return bool((of[pairs[both]] == values[both]).all())
 
 
-def _of_groups(rows: Rows, states: Sequence[tuple[str, Ints]]) -> Iterator[float]:
+def _of_groups(rows: GroupedRows, states: Sequence[tuple[str, Ints]]) -> Iterator[float]:
     """As `_surprise`, where the rows are those of groups that another column names, each of which has one value in each
     of three columns (states [N], -1: none): then it counts groups, not rows."""
     for a, b, values in rows.by_groups(*states):

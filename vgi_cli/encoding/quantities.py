@@ -18,7 +18,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import kind_flag
 from vgi_cli.encoding.redundant import codes_of, numeric_candidates, relation_words
 from vgi_cli.encoding.relations import relation_of, share_relations
-from vgi_cli.encoding.sums import Rows, Way
+from vgi_cli.encoding.sums import CodedRows, Way
 from vgi_cli.table.base import Table
 
 FEWEST_COLUMNS = 3
@@ -45,7 +45,7 @@ def quantities_among(table: Table, schema: Schema, numbers: Mapping[str, Number]
     if not numbers:
         return {}
     tried = Schema(tuple(numbers.get(column.name, column) for column in schema.columns), schema.transform)
-    every = Rows.of(table, tried)
+    every = CodedRows.of(table, tried)
     columns = [column for column in tried.encoded if isinstance(column, Number)]
     codes = {column.name: codes_of(table, column) for column in columns}
     settled: dict[str, Relation] = {}

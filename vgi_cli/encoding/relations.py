@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -45,7 +46,8 @@ from vgi_cli.encoding.sums import (
     TICK,
     TIE,
     WAYS,
-    Rows,
+    CodedRows,
+    Digits,
     Way,
     digits_in,
     explained_ties,
@@ -112,7 +114,7 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     the levels from which it follows, beside that. Of completed years it is said from which date to which other one they
     are, in place of a rounded sum of dates."""
     relations: dict[str, Relation] = {}
-    every = Rows.of(table, schema)
+    every = CodedRows.of(table, schema)
     for way, one in itertools.product(WAYS, found):
         if one.how in FOLLOWING or _of_marks(every, one) or (one.backwards and way != "rounded"):
             continue
@@ -158,7 +160,7 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     return tuple(own[name] for name, own in every_one if name in own)
 
 
-def _is_rounded_by(relation: Relation, every: Rows) -> bool:
+def _is_rounded_by(relation: Relation, every: CodedRows) -> bool:
     """Whether what a rounded relation leaves of its first column varies as much as rounding does, and not clearly less:
     another column of it would be the one that is rounded then."""
     whole, half = _whole(relation, every)
@@ -166,20 +168,20 @@ def _is_rounded_by(relation: Relation, every: Rows) -> bool:
     return float(left.std()) >= COARSE
 
 
-def _has_open_ties(relation: Relation, every: Rows) -> bool:
+def _has_open_ties(relation: Relation, every: CodedRows) -> bool:
     """Whether rows in which a rounded relation says what is half way between two values are not rounded in one way."""
     whole, half = _whole(relation, every)
     return not relation.shift and not explained_ties(relation, whole[half_way(relation, whole, half)])
 
 
-def _whole(relation: Relation, every: Rows) -> tuple[Floats, Floats]:
+def _whole(relation: Relation, every: CodedRows) -> tuple[Floats, Floats]:
     """The rows [n, columns] that have all cells of a rounded relation, and how far each may be off [n]."""
     codes = every.codes(relation.names)
-    whole = codes[~np.isnan(codes).any(1)]
+    whole = _complete(codes)
     return whole, relation.open_by(whole[:, 0], half_digit(every.columns[relation.names[0]]))
 
 
-def _once(relations: Mapping[str, Relation], every: Rows) -> dict[str, Relation]:
+def _once(relations: Mapping[str, Relation], every: CodedRows) -> dict[str, Relation]:
     """Some relations but for rounded sums and products that others say already: the one is kept whose first column is
     rounded most coarsely by it, since the others hold for that."""
 
@@ -225,7 +227,7 @@ def _weights(relation: Relation, columns: Mapping[str, ModelledColumn]) -> dict[
     }
 
 
-def _of_marks(every: Rows, one: Redundant) -> bool:
+def _of_marks(every: CodedRows, one: Redundant) -> bool:
     """Whether a candidate is one of marks or classes, written as numbers, that may be intervals of another number:
     whatever else is found of them says more."""
     return one.how == "bands" and isinstance(every.columns[one.name], Number)
@@ -270,7 +272,7 @@ def _said_by_ages(
     ]
 
 
-def share_relations(every: Rows, settled: Collection[str]) -> list[Relation]:
+def share_relations(every: CodedRows, settled: Collection[str]) -> list[Relation]:
     """The products in which one factor is 1 and a share more or less that hold in every row, of columns that are not
     `settled` by other relations."""
     numbers = {name: every.codes([name])[:, 0] for name, column in every.columns.items() if isinstance(column, Number)}
@@ -298,7 +300,7 @@ def departures(table: Table, schema: Schema) -> list[int]:
     for relation in schema.relations:
         own = [columns[name] for name in relation.names]
         codes = np.stack([codes_of(table, column) for column in own], 1)
-        whole = codes[~np.isnan(codes).any(1)]
+        whole = _complete(codes)
         counts.append(int(departing(relation, whole, half_digit(own[0])).sum()))
     return counts
 
@@ -326,92 +328,139 @@ def departing(relation: Relation, values: Floats, half: float) -> Bools:
     return ~(np.abs(left) <= most)
 
 
-def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
+def relation_of(every: CodedRows, one: Redundant, way: Way) -> Relation | None:
     """The relation of a candidate that holds in some way in every row, with the fewest of its columns for which
     there is one; None where there is none."""
-    exact, columns = way == "exact", every.columns
-    own = [columns[name] for name in (one.name, *one.by)]
+    columns, names = every.columns, (one.name, *one.by)
+    own = [columns[name] for name in names]
     if any(column.pooled for column in own):
         return None
-    if not exact and (one.how in ("bands", "groups") or isinstance(own[-1], Levelled)):
+    if one.how not in ("bands", "groups") and not isinstance(own[-1], Levelled):
+        return _relation_of_numbers(every, one, way)
+    if way != "exact":
         return None  # what levels say is exact, or nothing
-    codes = every.codes((one.name, *one.by))
+    codes = every.codes(names)
+    whole = _complete(codes)
     if one.how == "bands":
-        whole = codes[~np.isnan(codes).any(1)]
         if isinstance(own[1], Moment) and (whens := _periods(own[0], own[1], whole, len(columns))) is not None:
             return whens
-        return None if isinstance(own[0], Moment) else _bands((one.name, *one.by), whole, len(columns), *own)
-    if isinstance(own[-1], Levelled):
-        whole = codes[~np.isnan(codes).any(1)]
-        if not enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
-            return None
-        often = _often(codes[:, 1], own[1])
-        return _pairs((one.name, *one.by), often, whole, one.how == "groups")
+        return None if isinstance(own[0], Moment) else _bands(names, whole, len(columns), *own)
+    if not enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
+        return None
+    return _pairs(names, _often(codes[:, 1], own[1]), whole, one.how == "groups")
+
+
+def _relation_of_numbers(every: CodedRows, one: Redundant, way: Way) -> Relation | None:
+    """The same of a candidate of which all columns are of numbers."""
     digits = every.digits((one.name, *one.by))
-    digit = float(digits.halves[0])
     if way == "rounded" and not digits.rounded:
         return None
     if way == "all rounded" and (one.how not in CLOSELY or not digits.largest.any()):
         return None
+    candidate = _Candidate(every, one, way, digits, every.codes((one.name, *one.by)))
+    looked_at, percent = candidate.looked_at, candidate.percent
+    standardised = _comparable(factors_of(looked_at, percent) if one.percent else looked_at, one.how == "product")
+    subsets = _best_subsets(standardised) if way == "rounded" and not candidate.rough else ()
+    for places in itertools.chain(_by_weight(standardised), subsets):
+        relation = candidate.relation(places)
+        if relation is not None:
+            return _fewer(relation, places, candidate.relation)
+    return None
 
-    percent = tuple(one.percent[1] if one.percent and one.percent[0] == name else 0.0 for name in (one.name, *one.by))
-    rough = one.how == "rounded"  # of which there are many
-    looked_at = some_rows(codes) if rough else codes
 
-    def by_rows(names: tuple[str, ...], rows: Floats, places: Sequence[int]) -> Relation | None:
-        """What rows [n, columns] say of columns at some places."""
-        if one.how == "product":
-            return product_of(
-                names, rows, digits, exact, tuple(percent[place] for place in places) if one.percent else ()
-            )
-        relation = sum_of(names, rows, digits.at(places), way, plain=rough)
-        return relation if relation is not None and _is_plain(relation, one, digit) else None
+@dataclass(frozen=True)
+class _Candidate:
+    """Columns of numbers one of which may be a sum, or the product, of some others.
 
-    def in_all(relation: Relation, rows: Floats) -> Relation | None:
-        """A relation from which no row departs, where there is one."""
-        ways = [_of_its_day(relation, columns), relation]
-        return next((one for one in ways if not departing(one, rows, digit).any()), None)  # e.g. divided by 0
+    way     in which that is to hold in every row
+    digits  how the columns are rounded
+    codes   [N, columns] theirs, the one that is computed first
+    """
 
-    def found(places: Sequence[int]) -> Relation | None:
-        whole = looked_at[:, [0, *places]]
-        whole = whole[~np.isnan(whole).any(1)]
-        choice = len(places) * np.log(len(columns)) + ENOUGH * (rough or one.percent is not None)
+    every: CodedRows
+    one: Redundant
+    way: Way
+    digits: Digits
+    codes: Floats
+
+    @property
+    def rough(self) -> bool:
+        """Whether there are many such."""
+        return self.one.how == "rounded"
+
+    @cached_property
+    def looked_at(self) -> Floats:
+        """[n, columns] the codes of the rows by which it is found."""
+        return some_rows(self.codes) if self.rough else self.codes
+
+    @property
+    def percent(self) -> tuple[float, ...]:
+        """By column what is a percentage there, 0 where nothing is."""
+        one = self.one
+        return tuple(one.percent[1] if one.percent and one.percent[0] == name else 0.0 for name in (one.name, *one.by))
+
+    @property
+    def digit(self) -> float:
+        """Half of what the last digit of the column that is computed counts."""
+        return float(self.digits.halves[0])
+
+    def relation(self, places: Sequence[int]) -> Relation | None:
+        """The relation to the columns at some places, or to fewer of them; None where rows speak against it, or too few
+        for it."""
+        one, exact, columns = self.one, self.way == "exact", len(self.every.columns)
+        whole = _complete(self.looked_at[:, [0, *places]])
+        choice = len(places) * np.log(columns) + ENOUGH * (self.rough or one.percent is not None)
         if not places or not enough(whole[:, 0], len(places) + 1, choice):
             return None
         names = (one.name, *(one.by[place - 1] for place in places))
         learnt = whole[::2] if not exact and len(places) > 1 else whole  # many weights fit rounded rows by chance
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-            relation = by_rows(names, learnt, [0, *places])
+            relation = self._by_rows(names, learnt, [0, *places])
             if relation is None:
                 return None
-            if relation.slack and all(_on_calendar(columns[name]) for name in relation.names):
-                return None
             left = [0, *(1 + one.by.index(name) for name in relation.names[1:])]
-            its = codes[:, left]  # in more rows, where it does without some
-            its = its[~np.isnan(its).any(1)]
-            if rough and len(its) < FEWEST_ROUNDED:
+            its = _complete(self.codes[:, left])  # in more rows, where it does without some
+            if not self._is_sound(relation, its, left, len(places) + 1):
                 return None
-            if any(relation.percent) and not _matters(relation, its, digit):
-                return None
-            halves = np.abs(relation.weights) * digits.largest[left]
-            if not _tells(relation, its, halves, len(places) + 1, len(columns)):
-                return None
-            kept = in_all(relation, its)
-            if kept is None and len(learnt) < len(whole) and _nearly(relation, its, digit):
-                again = by_rows(relation.names, its, left)
+            kept = self._in_all(relation, its)
+            if kept is None and len(learnt) < len(whole) and _nearly(relation, its, self.digit):
+                again = self._by_rows(relation.names, its, left)
                 if again is not None and again.names == relation.names and not again.slack:
-                    kept = in_all(again, its)
+                    kept = self._in_all(again, its)
             if kept is None or exact or kept.slack or kept.shift:
                 return kept
-            return replace(kept, half_way=half_way_to(kept, its, kept.open_by(its[:, 0], digit)))
+            return replace(kept, half_way=half_way_to(kept, its, kept.open_by(its[:, 0], self.digit)))
 
-    standardised = _comparable(factors_of(looked_at, percent) if one.percent else looked_at, one.how == "product")
-    subsets = _best_subsets(standardised) if way == "rounded" and not rough else ()
-    for places in itertools.chain(_by_weight(standardised), subsets):
-        relation = found(places)
-        if relation is not None:
-            return _fewer(relation, places, found)
-    return None
+    def _by_rows(self, names: tuple[str, ...], rows: Floats, places: Sequence[int]) -> Relation | None:
+        """What rows [n, columns] say of columns at some places."""
+        if self.one.how == "product":
+            percent = tuple(self.percent[place] for place in places) if self.one.percent else ()
+            return product_of(names, rows, self.digits, self.way == "exact", percent)
+        relation = sum_of(names, rows, self.digits.at(places), self.way, plain=self.rough)
+        return relation if relation is not None and _is_plain(relation, self.one, self.digit) else None
+
+    def _is_sound(self, relation: Relation, rows: Floats, places: Sequence[int], used: int) -> bool:
+        """Whether a relation that was found among so many columns says something of rows [n, places], and these enough
+        of it."""
+        columns = self.every.columns
+        if relation.slack and all(_on_calendar(columns[name]) for name in relation.names):
+            return False
+        if self.rough and len(rows) < FEWEST_ROUNDED:
+            return False
+        if any(relation.percent) and not _matters(relation, rows, self.digit):
+            return False
+        halves = np.abs(relation.weights) * self.digits.largest[places]
+        return _tells(relation, rows, halves, used, len(columns))
+
+    def _in_all(self, relation: Relation, rows: Floats) -> Relation | None:
+        """A relation from which no row departs, where there is one."""
+        ways = [_of_its_day(relation, self.every.columns), relation]
+        return next((one for one in ways if not departing(one, rows, self.digit).any()), None)  # e.g. divided by 0
+
+
+def _complete(codes: Floats) -> Floats:
+    """The rows of codes [N, columns] without a hole."""
+    return codes[~np.isnan(codes).any(1)]
 
 
 def _of_one_date(relations: Mapping[str, Relation], following: Mapping[str, Relation]) -> list[str]:
@@ -427,7 +476,7 @@ def _numbers(table: Table, schema: Schema, one: Redundant) -> Relation | None:
     """Which number goes with each level that has one in several rows; None where that may be chance."""
     columns = {column.name: column for column in schema.encoded}
     codes = np.stack([codes_of(table, columns[name]) for name in (one.name, *one.by)], 1)
-    first, level = codes[~np.isnan(codes).any(1)].T
+    first, level = _complete(codes).T
     rows = np.bincount(level.astype(int), minlength=columns[one.by[0]].level_counts[0])
     number = np.full(len(rows), np.nan)
     number[level.astype(int)] = first
@@ -445,7 +494,7 @@ def _part(table: Table, schema: Schema, one: Redundant) -> Relation | None:
     columns = {column.name: column for column in schema.encoded}
     own = [columns[name] for name in (one.name, *one.by)]
     codes = np.stack([codes_of(table, column) for column in own], 1)
-    whole = codes[~np.isnan(codes).any(1)]
+    whole = _complete(codes)
     relation = part_between(own[0], own[1], whole[:, 0], whole[:, 1])
     choice = np.log(len(columns) * len(WORDS))
     if relation is None or not isinstance(own[0], Levelled):
@@ -496,7 +545,7 @@ def _few_apart(table: Table, schema: Schema, one: Redundant) -> Relation | None:
     if shift is None or not step or abs(2 * half_digit(other) / step - 1) > TIE:
         return None
     codes = np.stack([codes_of(table, first), codes_of(table, other)], 1)
-    whole = codes[~np.isnan(codes).any(1)]
+    whole = _complete(codes)
     steps = np.rint((whole[:, 0] - whole[:, 1] - shift) / step)
     if len(whole) < FEWEST_APART or (np.abs(whole[:, 0] - whole[:, 1] - shift - step * steps) > TICK * step).any():
         return None
@@ -699,7 +748,7 @@ def _bands(
     apart = len(np.unique(runs)) == len(runs) > 1 and (value[new + 1] > value[new]).all()
     if not apart or not enough(level, len(runs), np.log(columns)):
         return None
-    if not _adjoin(value, new) and not _with_gaps(level, value, new, moments=isinstance(number, Moment)):
+    if not _adjoin(value, new) and not _with_gaps(value, new, moments=isinstance(number, Moment)):
         return None
     cuts = []
     for last, first in zip(value[new].tolist(), value[new + 1].tolist(), strict=True):
@@ -743,7 +792,7 @@ def _periods(column: ModelledColumn, other: Moment, codes: Floats, columns: int)
     return None if departing(relation, codes, 0.0).any() else relation
 
 
-def _with_gaps(level: Floats, value: Floats, new: Ints, *, moments: bool) -> bool:
+def _with_gaps(value: Floats, new: Ints, *, moments: bool) -> bool:
     """Whether bands of sorted values [n], which end at the places `new`, are intervals with gaps between them (seasons
     with breaks): each has enough rows and different values; and but for `moments` these are about as dense at ends next
     to other bands as elsewhere, since groups of measurements that lie far apart have thin tails there."""

@@ -24,7 +24,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.structural_zeros import Part, StructuralZeros
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.groups import shared_ids
-from vgi_cli.encoding.independence import Rows
+from vgi_cli.encoding.independence import GroupedRows
 from vgi_cli.encoding.redundant import as_number, codes_of, half_digit
 from vgi_cli.table.base import Table
 
@@ -87,7 +87,7 @@ def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZero
     }
     settled |= {frozenset((one.low, one.high)) for one in schema.orders}
     pairs: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
-    independent = Rows(table, schema, rows, codes)
+    independent = GroupedRows(table, schema, rows, codes)
     never = _never(states, independent, settled)
     for (a, part), (b, other) in itertools.chain(never, _beyond(states, columns, independent)):
         first, second = sorted(((a, part), (b, other)), key=lambda one: schema.modelled.index(one[0]))
@@ -149,7 +149,9 @@ def _at(codes: Sequence[float] | range) -> tuple[Part, ...]:
 Cell = tuple[str, Part]
 
 
-def _never(states: Sequence[_States], rows: Rows, settled: Collection[frozenset[str]]) -> Iterator[tuple[Cell, Cell]]:
+def _never(
+    states: Sequence[_States], rows: GroupedRows, settled: Collection[frozenset[str]]
+) -> Iterator[tuple[Cell, Cell]]:
     """Pairs of parts that no row has, though several would by chance, and that are not merely rare, as others are;
     `settled`: pairs of columns that are left to relations."""
     counts = [np.bincount(one.state[one.state >= 0], minlength=len(one.parts)) for one in states]
@@ -240,7 +242,9 @@ def _enough(expected: Floats, together: Floats) -> float:
     return float(needed[np.flatnonzero(order >= needed).max(initial=0)]) if len(order) else math.inf
 
 
-def _beyond(states: Sequence[_States], columns: dict[str, ModelledColumn], rows: Rows) -> Iterator[tuple[Cell, Cell]]:
+def _beyond(
+    states: Sequence[_States], columns: dict[str, ModelledColumn], rows: GroupedRows
+) -> Iterator[tuple[Cell, Cell]]:
     """Levels, each with the numbers beyond a limit a little beyond the last that is seen beside it, where it is dense
     up to there."""
     told = {one.name for one in states}

@@ -92,7 +92,7 @@ class Digits(NamedTuple):
         return float(np.abs(weights) @ self.largest[1:] + self.largest[0] - self.halves[0])
 
 
-class Rows:
+class CodedRows:
     """Rows of a table in which relations are looked for, each column read once.
 
     columns  the modelled ones, by name
@@ -110,9 +110,9 @@ class Rows:
         codes = functools.cache(lambda name: codes_of(table, columns[name]))
         return cls(columns, codes, functools.cache(lambda name: _largest(columns[name], codes(name))))
 
-    def some(self, rows: Ints) -> Rows:
+    def some(self, rows: Ints) -> CodedRows:
         """Some of them."""
-        return Rows(self.columns, functools.cache(lambda name: self._codes(name)[rows]), self._largest)
+        return CodedRows(self.columns, functools.cache(lambda name: self._codes(name)[rows]), self._largest)
 
     def codes(self, names: Sequence[str]) -> Floats:
         """[n, names] the codes of some columns, NaN where a cell is missing."""

@@ -18,6 +18,8 @@ from vgi_cli.samplers.base import Box, SamplerInput
 from vgi_cli.samplers.metropolis import joined
 from vgi_cli.samplers.starts import in_order
 
+QUANTILES = 512
+"""Observed cells of each column that chains start from."""
 FEWEST_STEPS = 200
 """After fewer steps of training nothing is kept: chains are measured where they impute."""
 
@@ -72,13 +74,13 @@ def chain_context(keys: Tensor, missing: Tensor, start: Tensor) -> Parts:
     return {"imputations": {"keys": keys, "missing": missing, "start": start}}
 
 
-def observed_quantiles(table: TensorTable, count: int = 512) -> Tensor:
-    """[count, d] float32: observed cells of each column, in order, at equally spaced ranks (0 where there are none)."""
+def observed_quantiles(table: TensorTable) -> Tensor:
+    """[QUANTILES, d] float32: observed cells of each column, in order, at equally spaced ranks; 0 where it has none."""
     columns = []
     for dims in table.layout.slices:
         cells = in_order(table.x[~table.missing[:, dims.start], dims])
         if len(cells) == 0:
             cells = table.x.new_zeros(1, cells.shape[1])
-        ranks = torch.linspace(0, len(cells) - 1, count, dtype=torch.float64).round().long()
+        ranks = torch.linspace(0, len(cells) - 1, QUANTILES, dtype=torch.float64).round().long()
         columns.append(cells[ranks])
     return torch.cat(columns, 1).to(torch.float32)

@@ -20,7 +20,7 @@ from vgi_cli.fitting.refits import em_settings
 from vgi_cli.layout import Layout
 from vgi_cli.machine.work import Work
 from vgi_cli.methods.base import State
-from vgi_cli.methods.em.sizing import FEWEST_ROWS, choose_size, open_size
+from vgi_cli.methods.em.sizing import FEWEST_ROWS, ComparedRows, choose_size, open_size
 from vgi_cli.models.gaussian.full import FEWEST
 from vgi_cli.models.gaussian.mixture import FULL_UP_TO
 from vgi_cli.registry import names as registry
@@ -237,7 +237,7 @@ def model_size(recipe: Recipe, table: TensorTable, work: Work, threes: int = 0) 
         raise UsageError(f"model.factors={factors}: the table has {columns}", f"at most {table.D}, or leave it out")
     em = em_settings(recipe)
     reporter, limit = work.reporter, work.limit
-    generator = stream(recipe.seed, "size")
+    rows = ComparedRows(table, stream(recipe.seed, "size"))
     family: Any = recipe.model.family
     if open_size(family, config, table):
         until = limit.until(SIZE_SHARE)
@@ -245,15 +245,14 @@ def model_size(recipe: Recipe, table: TensorTable, work: Work, threes: int = 0) 
             sizing = choose_size(
                 family,
                 config,
-                table,
+                rows,
                 em,
-                generator,
                 stop=lambda: limit.passed(until),
                 progress=stage,
                 workers=work.workers,
             )
     else:
-        sizing = choose_size(family, config, table, em, generator)
+        sizing = choose_size(family, config, rows, em)
     if sizing.cut:
         limit.cut.append(SIZE)
     say = reporter.say if sizing.tried or sizing.cut else reporter.detail

@@ -434,21 +434,12 @@ def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work)
         try:
             for number, (found, healed) in zip(numbers, every, strict=True):
                 if healed:
-                    work.reporter.warn(
-                        f"{healed} step{'s' * (healed > 1)} of refit {max(number, 0) + 1} by {recipe.method.named} had "
-                        "numbers that are not finite, or moved nothing: it went back to where it was good, with "
-                        "smaller steps"
-                    )
+                    work.reporter.warn(_healed_words(max(number, 0) + 1, recipe, healed))
                 if reference is None:
                     reference = found
                     continue
                 own = moved(fitted, found, reference, math.sqrt(size.rows / len(there)))
-                if not all(bool(value.isfinite().all()) for value in own.values() if value.is_floating_point()):
-                    raise FitError(
-                        f"refit {number + 1} by {recipe.method.named} has diverged: a parameter is no longer finite; "
-                        "the fit itself is saved",
-                        "fit again with a smaller --set optim.lr, or without refits: --set bootstrap=none",
-                    )
+                _require_finite(own, number + 1, recipe)
                 made |= named(number, own)
                 done = number + 1
                 yield own
@@ -457,6 +448,24 @@ def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work)
                     saved = time.monotonic()
         except GivenUp:
             return
+
+
+def _healed_words(number: int, recipe: Recipe, healed: int) -> str:
+    """A line on a refit some steps of which failed."""
+    return (
+        f"{healed} step{'s' * (healed > 1)} of refit {number} by {recipe.method.named} had numbers that are not "
+        "finite, or moved nothing: it went back to where it was good, with smaller steps"
+    )
+
+
+def _require_finite(parameters: dict[str, Tensor], number: int, recipe: Recipe) -> None:
+    """FitError where a refit has diverged."""
+    if not all(bool(value.isfinite().all()) for value in parameters.values() if value.is_floating_point()):
+        raise FitError(
+            f"refit {number} by {recipe.method.named} has diverged: a parameter is no longer finite; the fit itself is "
+            "saved",
+            "fit again with a smaller --set optim.lr, or without refits: --set bootstrap=none",
+        )
 
 
 class _Stepped(NamedTuple):

@@ -27,6 +27,8 @@ BROAD_WEIGHT, BROAD_SCALE = 0.05, 2.0
 COMPONENTS = (1, 2, 4, 8, 16)
 ROUNDING = 1e-10
 """Share of a column's variance that is added to its conditional variance: what float64 may lose."""
+ITERATIONS = 60
+"""Of EM, at most."""
 GAIN = 0.01
 """Nats a row that doubling the number of components must gain on fresh samples."""
 
@@ -226,9 +228,7 @@ def widen(mixture: JointMixture, samples: Tensor) -> JointMixture:
     return JointMixture(log_weights, means, covariances, levels)
 
 
-def fit_mixture(
-    x: Tensor, count: int, generator: torch.Generator, iterations: int = 60, counts: Sequence[int] = ()
-) -> JointMixture:
+def fit_mixture(x: Tensor, count: int, generator: torch.Generator, counts: Sequence[int] = ()) -> JointMixture:
     """EM on complete samples x [n, D]: `count` full covariances, each with a small share of the columns' variances;
     `counts` as in `fit_joint`."""
     numbers = x[:, [i for i, n in enumerate(counts) if not n]] if counts else x
@@ -241,7 +241,7 @@ def fit_mixture(
     centres = _spread(scaled, count, generator)
     r = torch.nn.functional.one_hot(torch.cdist(scaled, centres).argmin(1), count).to(x)
     last = -math.inf
-    for _ in range(iterations):
+    for _ in range(ITERATIONS):
         mixture = _maximise(x, r + 1e-8, floor, counts)
         log_r = mixture.component_log_prob(x)
         total = log_r.logsumexp(1, keepdim=True)

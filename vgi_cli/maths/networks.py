@@ -39,7 +39,7 @@ class Networks(NamedTuple):
         return [part for pair in (*self.layers, *([] if self.skip is None else [self.skip])) for part in pair]
 
 
-class Rows(NamedTuple):
+class NetworkInputs(NamedTuple):
     """What goes into the networks.
 
     x     [R, D] rows, R a part of Q: one for each Q / R next to each other
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
     hide: bool = False
 
 
-def suit(networks: Networks, rows: Rows) -> bool:
+def suit(networks: Networks, rows: NetworkInputs) -> bool:
     """Whether there are compiled loops for these. No gradient goes to x."""
     weights = networks.parameters[::2]
     fits = all(weight.shape[1] * weight.shape[2] <= LARGEST for weight in weights)
@@ -62,7 +62,7 @@ def suit(networks: Networks, rows: Rows) -> bool:
     return fits and not wanted and suits_networks(weights[0], rows.x, *([] if rows.h is None else [rows.h]))
 
 
-def through(networks: Networks, rows: Rows) -> Tensor:
+def through(networks: Networks, rows: NetworkInputs) -> Tensor:
     """[Q, outputs] what its network makes of each row; where `suit` says so."""
     parameters = [part.contiguous() for part in networks.parameters]
     inputs = parameters if rows.h is None else [rows.h, *parameters]
@@ -81,7 +81,7 @@ class _Read(NamedTuple):
     sizes: tuple[int, ...]
 
     @classmethod
-    def of(cls, networks: Networks, rows: Rows) -> _Read:
+    def of(cls, networks: Networks, rows: NetworkInputs) -> _Read:
         x, j = rows.x.contiguous(), rows.j.contiguous()
         h, hide_h = (x, rows.hide) if rows.h is None else (rows.h.contiguous(), False)
         Q, S, count = len(j), len(networks.layers[0][0]), len(networks.layers)
@@ -95,7 +95,7 @@ class _Read(NamedTuple):
         return self.h.data_ptr(), self.x.data_ptr(), self.j.data_ptr()
 
 
-def _values(networks: Networks, parameters: Sequence[Tensor], rows: Rows, keep: bool) -> tuple[Tensor, Tensor]:
+def _values(networks: Networks, parameters: Sequence[Tensor], rows: NetworkInputs, keep: bool) -> tuple[Tensor, Tensor]:
     """What comes out of the networks and, where that is to be kept, of each activation."""
     read, widths = _Read.of(networks, rows), [weight.shape[2] for weight, _ in networks.layers]
     out = read.x.new_empty(len(read.j), widths[-1])
@@ -116,7 +116,7 @@ class _Through(torch.autograd.Function):
     """The loops with their first derivatives, in h and in all parameters."""
 
     @staticmethod
-    def forward(ctx: Any, networks: Networks, rows: Rows, h: Tensor | None, *parameters: Tensor) -> Tensor:
+    def forward(ctx: Any, networks: Networks, rows: NetworkInputs, h: Tensor | None, *parameters: Tensor) -> Tensor:
         out, kept = _values(networks, parameters, rows, keep=True)
         ctx.networks, ctx.hide = networks, rows.hide
         ctx.save_for_backward(rows.x, h, rows.j, kept, *parameters)
@@ -127,7 +127,7 @@ class _Through(torch.autograd.Function):
         if torch.is_grad_enabled():  # the caller asked for create_graph=True: refuse rather than give half of it
             raise NotImplementedError("networks have derivatives of first order only, got create_graph=True")
         x, h, j, kept, *parameters = ctx.saved_tensors
-        read, grad = _Read.of(ctx.networks, Rows(x, h, j, ctx.hide)), grad.contiguous()
+        read, grad = _Read.of(ctx.networks, NetworkInputs(x, h, j, ctx.hide)), grad.contiguous()
         to_h = None
         if h is not None and ctx.needs_input_grad[2]:
             to_h = (torch.empty_like if len(h) == len(j) else torch.zeros_like)(read.h)

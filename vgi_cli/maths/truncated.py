@@ -54,19 +54,17 @@ def truncated_mixture(
     return torch.minimum(torch.maximum(x, low), high)  # the last bit of the way back from units of sd
 
 
-def truncated_on_grid(
-    log_density: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, u: Tensor, cells: int = CELLS
-) -> Tensor:
+def truncated_on_grid(log_density: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, u: Tensor) -> Tensor:
     """One draw [R] of each row's density truncated to [low, high] (finite scalars), by its distribution function at u
     [R] in (0, 1).
 
     log_density  values [G] -> log density [R, G] of each row, up to a constant of the row
 
-    The density is taken as constant in each of the cells, at its value in the middle: what is narrower than a cell,
-    (high - low) / cells, is not resolved.
+    The density is taken as constant in each of CELLS cells, at its value in the middle: what is narrower than a cell,
+    (high - low) / CELLS, is not resolved.
     """
-    width = (high - low) / cells
-    middles = low + width * (torch.arange(cells, dtype=u.dtype, device=u.device) + 0.5)
+    width = (high - low) / CELLS
+    middles = low + width * (torch.arange(CELLS, dtype=u.dtype, device=u.device) + 0.5)
     mass = torch.softmax(log_density(middles), -1).cumsum(-1)  # at the right end of each cell
     reached = u * mass[:, -1]
     cell = (reached[:, None] > mass[:, :-1]).sum(-1, keepdim=True)

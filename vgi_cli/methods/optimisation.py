@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from vgi_cli.chains.store.placement import Setting
 from vgi_cli.maths.products import Products
 from vgi_cli.methods.base import MethodConfig
-from vgi_cli.ranges import Clip, Epochs, Imputations, Rate, Rows, ShareBelow1
+from vgi_cli.ranges import BatchRows, Clip, Epochs, Imputations, Rate, ShareBelow1
 from vgi_cli.ranks import ALONE, Ranks
 
 STEPS, FEWEST_EPOCHS = 4000, 5  # of the main stage where no number of epochs is given
@@ -33,7 +33,7 @@ class GradientConfig(MethodConfig):
     """
 
     lr: Rate | None = None
-    batch_size: Rows | None = None
+    batch_size: BatchRows | None = None
     schedule: Literal["cosine", "constant", "plateau"] | None = None
     clip: Clip | None = 5.0
     average: ShareBelow1 = 0.25

@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor
 
 from vgi_cli.chains.moves import normal
-from vgi_cli.chains.projected import Kernel, Rows, at_base, draw_noise, projected, step, strain
+from vgi_cli.chains.projected import IncompleteRows, Kernel, at_base, draw_noise, projected, step, strain
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Method, Resources
 from vgi_cli.methods.em.mcem import imputing_state
@@ -118,7 +118,7 @@ def refresh(config: PlmcmcConfig, box: Tensor | None, state: GradientState) -> b
     if not len(index):
         return False
     missing = chains.missing[index].repeat_interleave(K, 0)
-    rows = Rows(chains.x[index].repeat_interleave(K, 0), missing, box if config.outside == "reject" else None)
+    rows = IncompleteRows(chains.x[index].repeat_interleave(K, 0), missing, box if config.outside == "reject" else None)
     if due.noise:
         y = normal(rows.x.shape, rows.x, generator)
     else:
@@ -134,7 +134,7 @@ def refresh(config: PlmcmcConfig, box: Tensor | None, state: GradientState) -> b
 
 
 def _advance(
-    state: GradientState, rows: Rows, kernel: Kernel, steps: int, generator: torch.Generator, *, begin: bool
+    state: GradientState, rows: IncompleteRows, kernel: Kernel, steps: int, generator: torch.Generator, *, begin: bool
 ) -> Tensor:
     """Move the chains of `rows` by so many steps, from an unconditional draw or from where they are; rows y [R, D] of
     the data space. The states wait in `state.work`, from which also an unbroken fit takes them up."""
@@ -153,7 +153,14 @@ def _advance(
 
 
 def _count(
-    state: GradientState, rows: Rows, kernel: Kernel, y: Tensor, steps: int, *, last_of_group: bool, last: bool
+    state: GradientState,
+    rows: IncompleteRows,
+    kernel: Kernel,
+    y: Tensor,
+    steps: int,
+    *,
+    last_of_group: bool,
+    last: bool,
 ) -> None:
     """Sum up what a round reports: steps a chain, the share accepted, and the strain of the chains at its end."""
     work = state.work

@@ -11,7 +11,7 @@ from typing import cast, final
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.projected import Kernel, Latents, ProjectedNoise, Rows, at_base, projected, step
+from vgi_cli.chains.projected import IncompleteRows, Kernel, Latents, ProjectedNoise, at_base, projected, step
 from vgi_cli.errors import FitError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Bijective
@@ -83,7 +83,7 @@ class ProjectedImputer(PackedImputer):
 
     def _run(self, pack: Pack, box: Box, part: tuple[float, float]) -> tuple[Tensor, Tensor]:
         """Completed rows [PACK, D] of the chains of a pack at half-time and at their end."""
-        rows = Rows(pack.x, pack.missing, torch.stack(box))
+        rows = IncompleteRows(pack.x, pack.missing, torch.stack(box))
         count = max(FEWEST_STEPS, STEPS_PER_COLUMN * pack.x.shape[1]) if self._steps is None else self._steps
         kernel = Kernel(RESAMPLE, 1.0, 1.0, AUXILIARY)
         state = at_base(self._flow, rows, kernel, self._flow.to_base(pack.x)[0])
@@ -117,7 +117,7 @@ class ProjectedImputer(PackedImputer):
         }
 
 
-def _filled(rows: Rows, state: Latents) -> Tensor:
+def _filled(rows: IncompleteRows, state: Latents) -> Tensor:
     """Completed rows; a chain that has not yet been where the target is positive is still at its start."""
     return torch.where(torch.isneginf(state.log_target)[:, None], rows.x, projected(rows, state.y))
 

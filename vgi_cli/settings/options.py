@@ -878,7 +878,7 @@ def fields_of(*tables: Any) -> dict[str, Field]:
 
 
 @dataclass(frozen=True)
-class Said:
+class GivenOptions:
     """What was said to a command: the value of every option by name, and whether it was typed."""
 
     fields: Mapping[str, Field]
@@ -898,16 +898,16 @@ class Said:
         }
 
 
-def read_typed(fields: Mapping[str, Field], typed: Mapping[str, Any]) -> Said:
+def read_typed(fields: Mapping[str, Field], typed: Mapping[str, Any]) -> GivenOptions:
     """The options of a command line: by name what was typed; None where nothing was."""
     values = {}
     for name, field in fields.items():
         value, parse = typed.get(name), field.option.parse
         values[name] = value if value is None or parse is None else parse(value)
-    return Said(fields, values, True)
+    return GivenOptions(fields, values, True)
 
 
-def read_given(function: str, fields: Mapping[str, Field], given: Mapping[str, Any]) -> Said:
+def read_given(function: str, fields: Mapping[str, Field], given: Mapping[str, Any]) -> GivenOptions:
     """The options of a Python function by its keywords. TypeError for one that it does not have, which says what it
     would be."""
     for name in given:
@@ -915,7 +915,7 @@ def read_given(function: str, fields: Mapping[str, Field], given: Mapping[str, A
             raise TypeError(f"{function}() got an unexpected keyword argument '{name}': {_instead(name, fields)}")
     values = {name: given.get(name, field.default) for name, field in fields.items()}
     accepted = {name: value if value is None else fields[name].accept(plain(value)) for name, value in values.items()}
-    return Said(fields, accepted, False)
+    return GivenOptions(fields, accepted, False)
 
 
 def _instead(name: str, fields: Mapping[str, Field]) -> str:

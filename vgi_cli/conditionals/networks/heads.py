@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from vgi_cli.conditionals.networks.routing import HeadLinear, gather_rows, route, scatter_rows
 from vgi_cli.conditionals.networks.trunk import GAIN, RANK, SLOPE, BlockNetwork, LowRank, Trunk
-from vgi_cli.maths.networks import Networks, Rows, suit, through
+from vgi_cli.maths.networks import NetworkInputs, Networks, suit, through
 
 SKIP_UP_TO = 64  # columns up to which heads behind a trunk have a linear map of their own; beyond: trunk.py
 DENSE_UP_TO = 1000  # multiplications a row up to which evaluating all heads costs less than sorting the rows by head
@@ -78,7 +78,7 @@ class HeadNetwork(BlockNetwork):
 
     def _own_head(self, x: Tensor, h: Tensor | None, j: Tensor, M: int, visible: bool) -> Tensor:
         """[Q, width]: for each row the one head of its block; h [Q or R, F] the trunk's output."""
-        if suit(networks := self._networks(), seen := Rows(x, h, j, hide=not visible)):
+        if suit(networks := self._networks(), seen := NetworkInputs(x, h, j, hide=not visible)):
             return through(networks, seen)
         where = route(j, self.S, x.dtype)
         rows = x.new_empty(0)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vgi_cli.maths.networks import Networks, Rows, suit, through
+from vgi_cli.maths.networks import NetworkInputs, Networks, suit, through
 
 SLOPE = 0.01  # of the leaky ReLU (paper, section 4.3)
 GAIN = (2.0 / (1.0 + SLOPE**2)) ** 0.5  # Kaiming gain of that activation
@@ -78,7 +78,8 @@ class Trunk(nn.ModuleList):
         inlet = cast(nn.Linear, self[0])
         if first.shape[1] == 0:
             rows = x if visible else x[:, None].expand(-1, j.shape[1], -1).scatter(2, j[..., None], 0.0).flatten(0, 1)
-            if not self.linear and suit(networks := self._networks(), seen := Rows(rows, None, j.new_zeros(len(rows)))):
+            seen = NetworkInputs(rows, None, j.new_zeros(len(rows)))
+            if not self.linear and suit(networks := self._networks(), seen):
                 return through(networks, seen), first.new_empty(len(rows), 0)
             first = F.linear(rows, inlet.weight, inlet.bias)
         elif not visible:

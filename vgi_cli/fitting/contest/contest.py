@@ -56,7 +56,7 @@ from vgi_cli.fitting.rows import Rows, held_out, quiet_schema, rows_of
 from vgi_cli.fitting.tables import encoding_of
 from vgi_cli.machine.work import OutOfTime, Work
 from vgi_cli.methods.em.sizing import Candidate as Sized
-from vgi_cli.methods.em.sizing import Sizing, choose_size, plain
+from vgi_cli.methods.em.sizing import ComparedRows, Sizing, choose_size, plain
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.models.gaussian.mixture import MixtureConfig
 from vgi_cli.reporting import CONTEST, TRAINING, Lines, Progress, Reporter, Silent, Stage
@@ -229,6 +229,7 @@ class _Contest:
         self._parts = torch.randint(scoring.PARTS, shape, generator=generator)
         self._encoded: dict[Encoding, Rows] = {encoding_of(recipe.table): rows}
         self._by_fold: dict[Encoding, Folds] = {}
+        self._compared: dict[Encoding, ComparedRows] = {}
         self._tried: dict[str, tuple[Sized, ...]] = {}  # sizes of the latest entry, by its title without the size
         self.standings = Standings(recipe, rows.table.layout, len(used))
         self.refused: list[str] = []
@@ -306,9 +307,8 @@ class _Contest:
         sizing = choose_size(
             cast(type[GaussianFamily], one.recipe.model.family),
             one.recipe.model_settings,
-            one.rows.table.rows(self._used),
+            self._to_size(one),
             em_settings(one.recipe),
-            stream(one.recipe.seed, "size"),
             stop=self._limit.over,
             progress=lambda done: tell(0.5 * done),
             workers=workers,
@@ -318,6 +318,13 @@ class _Contest:
         if any(other.recipe == candidate.recipe for other, _ in self.standings.entries):
             return sizing, None
         return sizing, self._scored(candidate, lambda done: tell(0.5 + 0.5 * done), workers=workers)
+
+    def _to_size(self, one: _Entrant) -> ComparedRows:
+        """The rows by which the size of a candidate is chosen: the same for all of one encoding."""
+        name, table = encoding_of(one.recipe.table), one.rows.table
+        if name not in self._compared:
+            self._compared[name] = ComparedRows(table.rows(self._used), stream(self._recipe.seed, "size"))
+        return self._compared[name]
 
     def _take_up(self, one: _Entrant, trial: _Trial) -> None:
         """Enter a candidate that was tried, unless one is the same that has entered."""

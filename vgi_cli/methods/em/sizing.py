@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -69,40 +70,65 @@ def _numbers(table: TensorTable) -> int:
     return table.D - len(table.layout.discrete)
 
 
+class _InFolds(NamedTuple):
+    """Rows in FOLDS.
+
+    table   the rows
+    starts  of each fold, the rows of the others, completed
+    seed    of the candidates' fits
+    """
+
+    table: TensorTable
+    starts: Sequence[Tensor]
+    seed: int
+
+
+class ComparedRows:
+    """The rows of a table by which sizes are compared: the same for all families, and made once."""
+
+    def __init__(self, table: TensorTable, generator: torch.Generator) -> None:
+        self.table, self._generator = table, generator
+
+    @cached_property
+    def in_folds(self) -> _InFolds:
+        """ROWS of those that are used, at most. Deterministic by the generator."""
+        used, generator = self.table.used, self._generator
+        rows = used[torch.randperm(len(used), generator=generator)[:ROWS]]
+        table = self.table.rows(rows).to(dtype=torch.float64)
+        fold = torch.arange(table.N) % FOLDS
+        starts = [completed(table.rows(fold != number), generator) for number in range(FOLDS)]
+        return _InFolds(table, starts, int(torch.randint(2**62, (), generator=generator)))
+
+
 def choose_size(
     family: type[GaussianFamily],
     config: ModelConfig,
-    table: TensorTable,
+    rows: ComparedRows,
     em: EmConfig,
-    generator: torch.Generator,
     *,
     stop: Callable[[], bool] = never,
     progress: Callable[[float], None] = nothing,
     workers: Workers = ONE_PROCESS,
 ) -> Sizing:
-    """The size of a family for a table; values that the configuration states are kept. Deterministic by generator,
+    """The size of a family for a table; values that the configuration states are kept. Deterministic by the rows,
     unless `stop` ends the search: that is asked after every iteration of EM. `progress` is told the share of the
     counted work that is done; `workers` fit the candidates."""
-    used = table.used
-    paths = family.sizes(config, len(used), _numbers(table))
+    used = rows.table.used
+    paths = family.sizes(config, len(used), _numbers(rows.table))
     if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
         only = paths[0][0]
         given = "as given" if _stated(config) else "the only size that fits this table"
         few = f"{len(used)} row{'s' * (len(used) != 1)} are too few to try more"
         reason = given if sum(map(len, paths)) == 1 else few
         return Sizing(only, f"{plain(only)}: {reason}", ())
-    rows = used[torch.randperm(len(used), generator=generator)[:ROWS]]
-    table = table.rows(rows).to(dtype=torch.float64)
-    fold = torch.arange(table.N) % FOLDS
-    starts = [completed(table.rows(fold != number), generator) for number in range(FOLDS)]
-    seed = int(torch.randint(2**62, (), generator=generator))
-    search = _Search(family, paths, table, starts, em, seed, stop, progress, workers)
+    search = _Search(family, paths, rows.in_folds, em, stop, progress, workers)
     overall = search.run()
     tried, cut = search.tried, search.cut
     if not tried:
         return Sizing(paths[0][0], f"{plain(paths[0][0])}: no time was left to try more", (), cut)
     winner = next(one for one in tried if one.score == overall)
-    some = f" on {len(rows):,} of {len(used):,} rows" if len(rows) < len(used) else ""
+    N = search.rows.table.N
+    some = f" on {N:,} of {len(used):,} rows" if len(used) > N else ""
     every = ", ".join(f"{describe(t.config)} {t.score:.2f}" for t in tried)
     scores = f"log-likelihood of held-out rows, nats a row, encoded: {every}"
     return Sizing(winner.config, search.reason(winner, some), tuple(tried), cut, scores)
@@ -112,9 +138,7 @@ def choose_size(
 class _Search:
     """A search along paths of ever larger candidates.
 
-    table          the rows that are compared, in FOLDS
-    starts         of each fold, the rows of the others, completed
-    seed           of the candidates' fits
+    rows           those by which they are compared
     workers        who makes these
     work           that was done
     tried          the candidates that were scored
@@ -124,10 +148,8 @@ class _Search:
 
     family: type[GaussianFamily]
     paths: Sequence[Sequence[ModelConfig]]
-    table: TensorTable
-    starts: Sequence[Tensor]
+    rows: _InFolds
     em: EmConfig
-    seed: int
     stop: Callable[[], bool]
     progress: Callable[[float], None]
     workers: Workers = ONE_PROCESS
@@ -138,7 +160,7 @@ class _Search:
 
     def run(self) -> float:
         """Follow the paths until two in turn lead to nothing better: the best score, -inf where there is none."""
-        table, build = self.table, self.family.build
+        table, build = self.rows.table, self.family.build
         costs = [
             [3.0 * EPOCHS * (FOLDS - 1) * step_work(build(candidate, table.layout), table.N) for candidate in path]
             for path in self.paths
@@ -194,13 +216,12 @@ class _Search:
                 ask(self.stop)
 
             place, number = item
-            return held_out(
-                self.family, path[place], self.table, (number, self.starts[number]), self.em, self.seed, each
-            )
+            table, starts, seed = self.rows
+            return held_out(self.family, path[place], table, (number, starts[number]), self.em, seed, each)
 
         items = [(place, number) for place in range(count) for number in range(FOLDS)]
         sums = list(self.workers.in_order(score, items, told))
-        return [sum(sums[place * FOLDS : (place + 1) * FOLDS]) / self.table.N for place in range(count)]
+        return [sum(sums[place * FOLDS : (place + 1) * FOLDS]) / self.rows.table.N for place in range(count)]
 
     def reason(self, winner: Candidate, some: str) -> str:
         """Why the winner was chosen; `some`: on which rows, where these are not all."""

@@ -17,7 +17,8 @@ from vgi_cli.models.gaussian.family import CellLaws, Combinations, EmTable, Fill
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
 from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws
-from vgi_cli.models.gaussian.shifted import SHIFT, Shifted, ShiftedCellLaws
+from vgi_cli.models.gaussian.shift_choice import SHIFT
+from vgi_cli.models.gaussian.shifted import Shifted, ShiftedCellLaws
 from vgi_cli.models.gaussian.shrunk import ShrinkTo, ShrunkGaussians
 from vgi_cli.models.gaussian.widened import MIXED_ROWS, MIXED_SCALES, ROWS, SCALES, Widened
 from vgi_cli.ranges import Components, Factors, PseudoRows

@@ -3,14 +3,14 @@
     x | levels, k ~ N(mean_k + B' d(levels), covariance_k),    levels | k by the forest
 
 d are the indicators of the levels of the columns that shift, less their shares; one B serves all components, the broad
-one too. Not all columns shift: from those that explain the numbers best (within clusters, see `choose`), one after the
-other, as long as their levels have at most CELLS combinations, or few of these agree with a row (of many rows fewer,
-which bounds the time; more where one of them names groups, as clinics or schools do). So a component of an incomplete
-row is a mixture over the combinations that agree with what is observed, in each of which the Gaussian is known and the
-forest's levels are: every marginal, conditional and draw is exact.
+one too. Not all columns shift: from those that explain the numbers best (within clusters, see `Regressions.chosen`),
+one after the other, as long as their levels have at most CELLS combinations, or few of these agree with a row (of many
+rows fewer, which bounds the time; more where one of them names groups, as clinics or schools do). So a component of an
+incomplete row is a mixture over the combinations that agree with what is observed, in each of which the Gaussian is
+known and the forest's levels are: every marginal, conditional and draw is exact.
 
 Of a pair of columns d holds the products of their indicators too, where the rows say that the two interact
-(`_Interactions`): a difference between groups that is another one in another period.
+(`Interactions`): a difference between groups that is another one in another period.
 
 EM ties those expanded components: weights, tables and Gaussians are learnt from sums over the combinations, and B after
 them, given the means and covariances just learnt (a conditional maximisation, Meng and Rubin 1993). A ridge of SHIFT
@@ -22,9 +22,7 @@ pulled as many times as much as that sum varies more than they would by themselv
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, Self
 
@@ -39,27 +37,19 @@ from vgi_cli.models.gaussian.family import ColumnLaw, FilledRows
 from vgi_cli.models.gaussian.gaussians import MOST_LOST, Footprint, Gaussians, Observed, Penalty, Scale, expansions
 from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.models.gaussian.mixed import DistinctLevels, Mixed, MixedCellLaws, MixedObserved
+from vgi_cli.models.gaussian.shift_choice import (
+    CELLS,
+    CLOSE,
+    SHIFT,
+    Interactions,
+    Regressions,
+    Room,
+    precision_at_least_alone,
+    products,
+    ridge_by_what_is_left,
+    take_what_is_seen,
+)
 
-CELLS, FEW_CELLS, MANY_ROWS = 32, 8, 5_000
-"""Combinations of levels that the columns which shift may have, whatever is missing; fewer from so many rows on."""
-MOST_CELLS, AGREEING, EXPANDED, FEW_AGREEING = 512, 16.0, 8_000, 2.5
-"""Combinations that they may have where at most so many of these agree with what is observed of a row, on average, and
-so many with all rows together; from MANY_ROWS on fewer with a row: the time goes with those."""
-GROUPS, GROUP_CELLS = 16, 256
-"""A column of more levels than that names groups; combinations that it and the others which shift may have."""
-SHIFT = 5.0
-"""Pseudo-rows of no shift, for each coefficient."""
-BEGIN_STEPS, LEAST_LEFT = 5, 1e-3
-"""How often the ridge at the start is set by what is left of each number, and the share that is, at the least."""
-CLOSE, DETERMINED = 0.5, 0.01
-"""Share of a number's variance that levels leave at most, filled cells and observed ones alone, where the latter say
-how it is shifted at the start."""
-CROSSED_ROWS = 10
-"""Rows of each combination of two columns' levels from which on the pair may have an interaction."""
-MOST_PAIRS = 100
-"""Pairs of columns that are looked at for one: those first of which both shift, then one."""
-BY_CHANCE = 0.05
-"""How probable it may be that some pair is taken to have one where none has."""
 MISSING = 0.4
 """Share of missing cells at which the work is counted, where it is not known."""
 DENSE, MOST_ITERATIONS, TOLERANCE = 600, 100, 1e-8
@@ -288,108 +278,51 @@ class Shifted(Mixed):
 
     @torch.no_grad()
     def choose(self, filled: FilledRows, label: Tensor) -> None:
-        """Choose which dimensions shift and start the shifts, in place, by complete rows [R, D] of clusters [R].
-
-        Numbers and indicators are taken less their means within the cluster. One after the other that dimension shifts
-        which leaves the least of the numbers' variance (a ridge regression on the indicators of all dimensions so far;
-        the mean over the numbers, each in units of its variance; adjusted for the coefficients), while that falls and
-        there is room for the combinations of levels: at most CELLS (with a column of more than GROUPS levels
-        GROUP_CELLS), of MANY_ROWS and more FEW_CELLS; or, of columns that explain some number clearly, MOST_CELLS of
-        which at most AGREEING agree with a row on average, and EXPANDED with all rows (of MANY_ROWS and more:
-        FEW_AGREEING with a row). Then pairs interact, and shift too (`_Interactions`). The coefficients are those of
-        the last regression; of a level that none of these rows has, those that it had, where its dimension did shift.
-        """
+        """Choose which dimensions shift, and which pairs of them interact, and start the shifts, in place, by complete
+        rows [R, D] of clusters [R]."""
         x, levels = filled.x, self.categories.forest.levels
-        starts = list(accumulate(levels, initial=0))
-        one_hot = self.one_hot(self.levels_of(x), x.dtype)
-        numbers = x[:, self.continuous]
+        one_hot, numbers = self.one_hot(self.levels_of(x), x.dtype), x[:, self.continuous]
         sd = numbers.std(0, correction=0)
         sd = torch.where(sd > 0, sd, 1.0)
-        y, d = _within(numbers / sd, label), _within(one_hot, label)
-        gram, cross, total = d.mT @ d, d.mT @ y, y.mT @ y
-        free, once = len(x) - len(torch.unique(label)), filled.once()
-
-        def regression(places: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-            """The rows of B, these, and the covariance [D, D] of what is left of the numbers, adjusted."""
-            rows = torch.cat([torch.arange(starts[i], starts[i] + levels[i]) for i in places])
-            system = gram[rows][:, rows] + SHIFT * torch.eye(len(rows), dtype=x.dtype)
-            B = torch.linalg.solve(system, cross[rows])
-            both = cross[rows].mT @ B
-            left = total - both - both.mT + B.mT @ gram[rows][:, rows] @ B
-            return rows, B, left / max(free - sum(levels[i] - 1 for i in places), 1)
-
-        chosen: list[int] = []
-
-        many = len(x) >= MANY_ROWS
-        agreeing = FEW_AGREEING if many else min(AGREEING, EXPANDED / max(len(x), 1))
-        holes = filled.missing[:, self.discrete]
-
-        def few(places: Sequence[int]) -> bool:
-            cells, groups = math.prod(levels[i] for i in places), any(levels[i] > GROUPS for i in places)
-            return cells <= (FEW_CELLS if many else GROUP_CELLS if groups else CELLS)
-
-        def room(places: Sequence[int]) -> bool:
-            if few(places):
-                return True
-            times = x.new_tensor([levels[i] for i in places])
-            most = math.prod(levels[i] for i in places) <= MOST_CELLS
-            return most and float(expansions(holes[:, list(places)], times).mean()) <= agreeing
-
-        def clear(i: int, left: Tensor, now: Tensor) -> bool:
-            """Whether column i explains what is left of some number, or of it given the others, clearly (BIC)."""
-            n, gain = len(once), (_each_alone(now) / _each_alone(left)).log().max().item()
-            return n * gain > (levels[i] - 1) * math.log(n) + 2 * math.log(2 * len(left))
-
-        now = total / max(free, 1)
-        while free > 0 and now.trace().item() > 0:
-            others = [i for i, n in enumerate(levels) if i not in chosen and n > 1]
-            able = [i for i in others if sum(levels[j] for j in [*chosen, i]) < free and room([*chosen, i])]
-            found = [(regression([*chosen, i])[2], i) for i in able]
-            found = [(left, i) for left, i in found if few([*chosen, i]) or clear(i, left, now)]
-            least, best = min(((left.trace().item(), i) for left, i in found), default=(math.inf, -1))
-            if least >= now.trace().item():
-                break
-            now = next(left for left, i in found if i == best)
-            chosen.append(best)
-        share = one_hot.mean(0)
-        self._take(torch.tensor([i in chosen for i in range(len(levels))]), share)
-        self.prior_precision = (_precision_at_least_alone(now) / sd[:, None] / sd).to(self.prior_precision)
-        before = self.shift.detach().to(y) / sd
-        self.shift[share > 0] = 0.0
-        self.shift[~torch.repeat_interleave(self.chosen, torch.tensor(levels, device=x.device))] = 0.0
-        if chosen:
-            rows, B, left = regression(chosen)
-            B = _ridge_by_what_is_left(gram[rows][:, rows], cross[rows], left.diagonal(), total.diagonal(), free)
-            seen = ~filled.missing[:, self.continuous]
-            for j in (left.diagonal() <= CLOSE).nonzero()[:, 0].tolist():
-                has = one_hot[seen[:, j]][:, rows].sum(0) > 0
-                _take_what_is_seen(B[:, j], d[seen[:, j]][:, rows], y[seen[:, j], j], has, before[rows, j])
-            self._set(rows, share, (B * sd).to(self.shift))
-        if free <= 0 or total.trace().item() <= 0:
-            return
+        regressions = Regressions.of(numbers / sd, one_hot, levels, label)
+        room, once = Room(levels, filled.missing[:, self.discrete]), filled.once()
+        places, left = regressions.chosen(room, len(once))
+        pairs: list[tuple[int, int]] = []
         seen = ~filled.missing[:, self.continuous]
-        interactions = _Interactions(y[once], one_hot[once], levels, label[once], seen[once])
-        shifting, pairs = interactions.found(chosen, room)
-        if pairs:
-            self._take(torch.tensor([i in shifting for i in range(len(levels))]), share, self.pairs.new_tensor(pairs))
-            self._start(one_hot, y, label, sd)
+        if regressions.able:
+            interactions = Interactions(regressions.y[once], one_hot[once], levels, label[once], seen[once])
+            places, pairs = interactions.found(places, room.holds)
+        chosen = torch.tensor([i in places for i in range(len(levels))])
+        self._take(chosen, one_hot.mean(0), self.pairs.new_tensor(pairs) if pairs else None)
+        self.prior_precision = (precision_at_least_alone(left) / sd[:, None] / sd).to(self.prior_precision)
+        self._start(regressions.beside(pairs, self.share.to(x)), places, seen, sd)
 
-    def _start(self, one_hot: Tensor, y: Tensor, label: Tensor, sd: Tensor) -> None:
-        """Set all coefficients to those of a regression of numbers y [R, D] less the means of clusters label [R] on
-        indicators one_hot [R, F] and their products, in units of sd [D]; in place."""
-        d = (one_hot - self.share).split(self.categories.forest.levels, 1)
-        crossed = [products(d[i], d[k]) for i, k in self.pairs.tolist()]
-        design = _within(torch.cat([*(d[i] for i in self.places), *crossed], 1), label)
-        system = design.mT @ design + SHIFT * torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
-        B = torch.linalg.solve(system, design.mT @ y) * sd
-        main, crossing = B.to(self.shift).split([len(self._rows), len(self.crossing)])
-        self._set(self._rows, self.share, main)
-        self.crossing.copy_(crossing)
-
-    def _set(self, rows: Tensor, share: Tensor, B: Tensor) -> None:
-        """Let the coefficients of some `rows` be B [rows, D], in place, but for levels of no `share` [F]."""
-        there = share[rows] > 0
-        self.shift[rows[there]] = B[there]
+    def _start(self, regressions: Regressions, places: Sequence[int], seen: Tensor, sd: Tensor) -> None:
+        """Set the coefficients, in place, to those of a regression of numbers, in units of sd [D], on the levels of
+        dimensions `places`, and on products where pairs interact; those of numbers that these all but determine to what
+        the cells say that were not filled, seen [R, D]; of a level that none of the rows has, to those that it had,
+        where its dimension did shift."""
+        y, F = regressions.y, len(self.share)
+        before = torch.cat([self.shift.detach(), self.crossing.detach()]).to(y) / sd
+        levels = torch.tensor(self.categories.forest.levels, device=y.device)
+        self.shift[self.share > 0] = 0.0
+        self.shift[~torch.repeat_interleave(self.chosen, levels)] = 0.0
+        if not places:
+            return
+        columns, _, left = regressions.on(places)
+        left = left.diagonal()
+        gram, cross = regressions.gram[columns][:, columns], regressions.cross[columns]
+        B = ridge_by_what_is_left(gram, cross, left, regressions.total.diagonal(), regressions.free)
+        for j in (left <= CLOSE).nonzero()[:, 0].tolist():
+            d, known = regressions.d[:, columns], seen[:, j]
+            has = regressions.one_hot[known].sum(0) > 0
+            has = torch.cat([has, has.new_ones(len(self.crossing))])[columns]
+            take_what_is_seen(B[:, j], d[known], y[known, j], has, before[columns, j])
+        B, crossed = (B * sd).to(self.shift), columns >= F
+        there = columns[~crossed]
+        occur = self.share[there] > 0
+        self.shift[there[occur]] = B[~crossed][occur]
+        self.crossing.copy_(B[crossed])
 
     @torch.no_grad()
     def restore_noise(self, missing: Tensor) -> None:
@@ -439,182 +372,6 @@ class Shifted(Mixed):
         pairs: list[tuple[int, int]] = self.pairs.tolist()
         free = sum(levels[i] - 1 for i in self.places) + sum((levels[i] - 1) * (levels[k] - 1) for i, k in pairs)
         return super().free_parameters() + free * self.shift.shape[1]
-
-
-def _within(values: Tensor, label: Tensor) -> Tensor:
-    """Values [R, n] less the means of their clusters label [R]."""
-    one_hot = torch.nn.functional.one_hot(label).to(values)
-    means = (one_hot.mT @ values) / one_hot.sum(0).clamp(min=1)[:, None]
-    return values - means[label]
-
-
-def _ridge_by_what_is_left(gram: Tensor, cross: Tensor, left: Tensor, total: Tensor, free: int) -> Tensor:
-    """[Q, D] coefficients of numbers on indicators, of products gram [Q, Q] and cross [Q, D], as EM ends with them:
-    what the ridge pulls with counts in units of what they leave of each number, by first `left` [D]. With a ridge in
-    units of the whole, levels of few rows would begin far from what is nearly constant in them, and be taken for
-    outliers there for good.
-
-    total  [D] sums of squares of the numbers, of so many `free` rows
-    """
-    values, vectors = torch.linalg.eigh(gram)
-    values, along = values.clamp(min=0.0)[:, None], vectors.mT @ cross
-    inverse = torch.zeros_like(along)
-    for _ in range(BEGIN_STEPS):
-        inverse = 1 / (values + SHIFT * left.clamp(min=LEAST_LEFT))
-        explained = (along.square() * inverse * (2 - values * inverse)).sum(0)
-        left = (total - explained) / max(free, 1)
-    begun: Tensor = vectors @ (along * inverse)
-    return begun
-
-
-def _take_what_is_seen(B: Tensor, d: Tensor, y: Tensor, has: Tensor, before: Tensor) -> None:
-    """Let coefficients B [Q], in place, be those of the rows [R] that have a number, where the levels all but determine
-    it; and of levels without such a row those of `before` [Q], where there were any. One fill far off would take the
-    other rows of a level of few for outliers.
-
-    d    [R, Q] the indicators, less the means of their clusters
-    y    [R] the number, less such means, in units of its standard deviation
-    has  [Q] which levels have such a row
-    """
-    system = d.mT @ d + SHIFT * LEAST_LEFT * torch.eye(d.shape[1], dtype=d.dtype, device=d.device)
-    own = torch.linalg.solve(system, d.mT @ y)
-    if (y - d @ own).square().sum() <= DETERMINED * max(len(y) - d.shape[1], 1):
-        B.copy_(torch.where(has, own, torch.where(before != 0, before, B)))
-
-
-def _precision_at_least_alone(covariance: Tensor) -> Tensor:
-    """[D, D] the inverse of a covariance of numbers of variances about 1, but for weighted sums of them (of squared
-    weights 1) that vary less than 1: these vary by 1."""
-    values, vectors = torch.linalg.eigh(covariance)
-    precision: Tensor = vectors / values.clamp(min=1.0) @ vectors.mT
-    return precision
-
-
-def _each_alone(covariance: Tensor) -> Tensor:
-    """[2 D] the variances of a covariance [D, D] of numbers of variances about 1, and those of each number given the
-    others; one that is constant, or that others determine, has a little."""
-    some = covariance + 1e-9 * torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
-    return torch.cat([some.diagonal(), 1 / torch.linalg.inv(some).diagonal()])
-
-
-def products(a: Tensor, b: Tensor) -> Tensor:
-    """[R, n m] each column of a [R, n] times each of b [R, m], those of b fastest."""
-    return (a[:, :, None] * b[:, None, :]).flatten(1)
-
-
-@dataclass(frozen=True)
-class _Interactions:
-    """Looks for pairs of columns of levels whose effects on numbers are not additive, in rows without copies: those of
-    a bootstrap sample would say everything twice.
-
-    y        [R, D] numbers, less the means of their clusters
-    one_hot  [R, F] indicators of the levels
-    levels   of each column of them
-    label    [R] the clusters
-    seen     [R, D] which numbers were not filled
-    """
-
-    y: Tensor
-    one_hot: Tensor
-    levels: Sequence[int]
-    label: Tensor
-    seen: Tensor
-
-    def found(
-        self, shifting: Sequence[int], room: Callable[[Sequence[int]], bool]
-    ) -> tuple[list[int], list[tuple[int, int]]]:
-        """The columns that shift then, and the pairs that interact, in order: one after the other that whose products
-        explain some column of numbers so well beyond what is additive as is least probable by chance; while that is
-        less than BY_CHANCE, shared equally among all pairs and columns that are looked at.
-
-        A column may have an effect on either side of 0 in combination with another, and none on average: those of a
-        pair shift, too. Where there is no room for them, they take that of the columns that explain least, if all that
-        shifts leaves less of the variance then.
-
-        shifting  columns whose levels shift the numbers, those that explain most first
-        room      whether there is room for the combinations of some columns' levels
-        """
-        chosen: list[tuple[int, int]] = []
-        places = list(shifting)
-        every = [(i, k) for i in range(len(self.levels)) for k in range(i) if min(self.levels[i], self.levels[k]) > 1]
-        every = sorted(((k, i) for i, k in every), key=lambda pair: (-len({*pair} & {*shifting}), pair))[:MOST_PAIRS]
-        most = BY_CHANCE / (2 * self.y.shape[1] * max(len(every), 1))
-        while every:
-            residuals = self._residuals(places, chosen)
-            chances = sorted((*self._chance(pair, *residuals), pair) for pair in every if pair not in chosen)
-            for _, _, pair in (one for one in chances if one[0] < most):
-                others = self._beside([*chosen, pair], places, room)
-                if others and (
-                    {*places} <= {*others} or self._left(others, [*chosen, pair]) < self._left(places, chosen)
-                ):
-                    places = others
-                    chosen.append(pair)
-                    break
-            else:
-                break
-        return places, sorted(chosen)
-
-    def _beside(
-        self, pairs: Sequence[tuple[int, int]], places: Sequence[int], room: Callable[[Sequence[int]], bool]
-    ) -> list[int]:
-        """The columns of pairs and those of `places`, the first ones first, for which there is room beside them; none
-        where there is none for the pairs."""
-        held = [*dict.fromkeys(i for pair in pairs for i in pair)]
-        if not room(held):
-            return []
-        for i in places:
-            if i not in held and room([*held, i]):
-                held.append(i)
-        return [*(i for i in places if i in held), *(i for i in held if i not in places)]
-
-    def _left(self, places: Sequence[int], pairs: Sequence[tuple[int, int]]) -> float:
-        """The variance of all numbers that levels and products leave, adjusted for their coefficients."""
-        values, _, spent = self._residuals(places, pairs)
-        return float(values[:, : self.y.shape[1]].square().sum()) / max(len(self.y) - int(spent[0]), 1)
-
-    def _residuals(self, places: Sequence[int], pairs: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor, Tensor]:
-        """What columns of levels and some products leave of each column of numbers, twice: [R, 2 D], which of them are
-        looked at [R, 2 D], and how many degrees of freedom were spent [2 D].
-
-        First as it is, in all rows, filled ones too, since where it was seen may depend on the other numbers; then less
-        what the other numbers say of it, in the rows that have it.
-        """
-        y, (R, D) = self.y, self.y.shape
-        one = self.one_hot.split(self.levels, 1)
-        design = [y.new_zeros(R, 1), *(one[i] for i in places), *(products(one[i], one[k]) for i, k in pairs)]
-        within = _within(torch.cat(design, 1), self.label)
-        left = y - within @ torch.linalg.lstsq(within, y, driver="gelsd").solution
-        ridge = 1e-6 * R * torch.eye(D, dtype=y.dtype, device=y.device)
-        precision = torch.linalg.inv(left.mT @ left + ridge)
-        values = torch.cat([left, left @ precision / precision.diagonal()], 1)
-        used = torch.cat([torch.ones_like(self.seen), self.seen], 1).to(y)
-        spent = sum(self.levels[i] - 1 for i in places) + len(torch.unique(self.label))
-        spent += sum((self.levels[i] - 1) * (self.levels[k] - 1) for i, k in pairs)
-        return values, used, spent + torch.tensor([0, D - 1], device=y.device).repeat_interleave(D)
-
-    def _chance(self, pair: tuple[int, int], values: Tensor, used: Tensor, spent: Tensor) -> tuple[float, float]:
-        """How probable it is by chance that products of a pair explain as much as these do of that column of numbers
-        which they explain best, of those with CROSSED_ROWS rows in each combination: a likelihood ratio test of a table
-        of two ways, with Bartlett's correction; and less twice the logarithm of the ratio."""
-        one = self.one_hot.split(self.levels, 1)
-        a, b = (self.levels[i] for i in pair)
-        cell = one[pair[0]].argmax(1) * b + one[pair[1]].argmax(1)
-        count, total = (values.new_zeros(a * b, values.shape[1]).index_add_(0, cell, v) for v in (used, used * values))
-        free = used.sum(0) - spent - (a - 1) * (b - 1)
-        able = (count.amin(0) >= CROSSED_ROWS) & (free > 0)
-        if not bool(able.any()):
-            return 1.0, 0.0
-        count, total, free = count[:, able], total[:, able], free[able]
-        first, second = (torch.eye(n, dtype=values.dtype, device=values.device) for n in (a, b))
-        d = torch.cat([first.repeat_interleave(b, 0), second.repeat(a, 1)], 1)
-        gram, cross = torch.einsum("jp,jc,jq->cpq", d, count, d), (d.mT @ total).mT[:, :, None]
-        additive = (cross.mT @ torch.linalg.pinv(gram, hermitian=True) @ cross)[:, 0, 0]
-        whole = (total.square() / count).sum(0)
-        left = ((used * values.square()).sum(0)[able] - whole).clamp(min=1e-12)
-        more = (a - 1) * (b - 1)
-        ratio = float(((free + more / 2 - 1) * torch.log1p((whole - additive).clamp(min=0) / left)).max())
-        half = torch.tensor([more, ratio], dtype=torch.float64) / 2
-        return float(torch.special.gammaincc(*half)), -ratio
 
 
 def _conjugate_gradients(d: Tensor, curve: Tensor, ridge: Tensor, wanted: Tensor) -> Tensor:
