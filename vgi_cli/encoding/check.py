@@ -116,10 +116,14 @@ class Check:
         if lacking:
             hint = "the fit needs every modelled column; a column may be empty"
             known = {column.name for column in schema.columns}
-            close = closest(lacking[0], [name for name in names if name not in known])
+            others = [name for name in names if name not in known]
+            has = f", and has {named('column', others)} which the fit has not" if others else ""
+            close = closest(lacking[0], others)
             if close is not None:
                 hint = f"rename '{close}' to '{lacking[0]}'?"
-            raise InputError(f"{label}: lacks the fitted {named('column', lacking)}", hint)
+            elif others:
+                hint = f"{hint}; rename one that is called otherwise here"
+            raise InputError(f"{label}: lacks the fitted {named('column', lacking)}{has}", hint)
 
     def add(self, table: Table) -> None:
         """Look at the next rows. Levels that the fit has not seen are missing there from now on, if asked."""
