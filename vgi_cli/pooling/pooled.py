@@ -103,9 +103,9 @@ class Pooled:
     def _too_few(self) -> str:
         """The line on how many imputations are wanted."""
         place = int(self.combined.fmi.argmax())
-        term = " ".join(self.terms[place].split())
+        term, fmi = " ".join(self.terms[place].split()), _number("fmi", self.combined.fmi[place])
         return (
-            f"{self.m} imputations are few where a fraction of missing information is {_number('fmi', self.combined.fmi[place])} "
+            f"{self.m} imputations are few where a fraction of missing information is {fmi} "
             f"('{term}'): about {self.m_wanted} tables would do (100 × fmi; White, Royston and Wood 2011)"
         )
 
