@@ -22,6 +22,8 @@ ROWS_A_TERM = 5
 """Rows of a series for each term of its trend: of few a lower degree is taken off."""
 EVEN = 0.6
 """Share of the steps in time that are the usual one: a series of days may lack some."""
+REPEATED = 0.01
+"""Share of the steps, or one, that may be none: clocks that go back in autumn write an hour twice."""
 DEGREE = 5
 """Of the polynomial in time that is taken off first: a model of rows has the date, and learns a trend."""
 GROUP_ROWS, GROUPS = 10, 200
@@ -91,7 +93,7 @@ def _groups(table: Table, schema: Schema) -> Iterator[tuple[str, Ints]]:
 
 
 def _ordered(moments: Floats, groups: Ints) -> _Series | None:
-    """The rows of groups [N] (-1: of none) in the order of their moments [N]; None where these are no series: two rows
+    """The rows of groups [N] (-1: of none) in the order of their moments [N]; None where these are no series: many rows
     at one moment, or steps of all lengths."""
     known = np.flatnonzero(np.isfinite(moments) & (groups >= 0))
     rows = known[np.lexsort((moments[known], groups[known]))]
@@ -99,7 +101,7 @@ def _ordered(moments: Floats, groups: Ints) -> _Series | None:
         return None
     own, steps = groups[rows], np.diff(moments[rows])
     within = own[1:] == own[:-1]
-    if not within.any() or not (steps[within] > 0).all():
+    if not within.any() or (steps[within] == 0).sum() > max(1, REPEATED * within.sum()):
         return None
     step = np.median(steps[within])
     usual = within & (np.abs(steps - step) <= 0.1 * step)  # months and quarters differ in length
@@ -162,7 +164,7 @@ def _beyond_trend(ranks: Floats, moments: Floats) -> Floats:
     """Ranks [n] of one series less their trend, NaN where they are, and where too few are there to tell one."""
     seen = np.isfinite(ranks)
     degree = min(DEGREE, int(seen.sum()) // ROWS_A_TERM - 1)
-    if degree < 0:
+    if degree < 0 or moments[-1] == moments[0]:
         return np.full(len(ranks), np.nan)
     time = 2 * (moments - moments[0]) / (moments[-1] - moments[0]) - 1
     return np.asarray(ranks - np.polynomial.Chebyshev.fit(time[seen], ranks[seen], degree)(time))
