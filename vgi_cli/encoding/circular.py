@@ -44,8 +44,8 @@ def angles(table: Table, columns: Sequence[Column]) -> list[str]:
     holds, its, place = ("holds", "its", "its place") if one else ("hold", "their", "their place")
     return [
         f"{named('column', found)} {holds} angles in degrees, it seems, and a model takes 350 and 10 for numbers that "
-        f"lie far apart: {its} sine and cosine as columns in {place} are filled better, and tell others more (`atan2` "
-        "of the two fills is the angle)"
+        f"lie far apart: {its} sine and cosine as two columns in {place} keep neighbours together (`atan2` of the two "
+        "fills is the angle)"
     ]
 
 
