@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -240,6 +243,22 @@ def test_a_slip_in_a_column_is_named_and_the_rest_is_looked_at(vgi: Vgi, table: 
     assert "why_not" not in values["mcar"]
     fit = vgi("fit", "slip.csv", "--id", "key", "--out", "run")
     assert fit.code == 2 and why in fit.error and not Path("run").exists()
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_the_line_of_the_page_asks_whether_a_fit_would_refuse_a_column(vgi: Vgi, table: Path) -> None:
+    frame = pd.read_csv("t.csv").astype(str)
+    frame.loc[7, "a"] = "12o.5"
+    frame.to_csv("slip.csv", index=False)
+    (line,) = re.findall(r"^jq -e .*$", (ROOT / "docs" / "check.md").read_text(encoding="utf-8"), re.MULTILINE)
+    for name, refused in (("slip.csv", 1), ("t.csv", 0)):
+        done = vgi("check", name, "--no-trial", "--json")
+        assert done.code == 0
+        Path("check.json").write_text(done.out, encoding="utf-8")
+        assert subprocess.run(shlex.split(line), capture_output=True, check=False).returncode == refused
+        assert vgi("fit", name, "--dry-run").code == 2 * refused
+    Path("empty.csv").write_text("a,b\n,\n")
+    assert vgi("check", "empty.csv", "--no-trial").code == 2
 
 
 def test_columns_with_the_same_mark_are_refused_in_one_line(vgi: Vgi, table: Path) -> None:

@@ -37,6 +37,9 @@ TEXT = """\
 | a, b,c   | D2 | 2.13 |  2, 1.9 | 0.325 | 2.572 |
 | a        | D1 | 1.61 |  1, 4.5 | 0.266 | 1.163 |
 | a        | D2 | 1.23 | 1, 10.4 | 0.291 | 0.778 |
+
+3 imputations are few where a fraction of missing information is 0.915 ('b,c'): about 92 tables would do (100 × fmi; \
+White, Royston and Wood 2011)
 """
 
 
@@ -44,6 +47,15 @@ TEXT = """\
 def estimates(tmp_path: Path) -> Path:
     (tmp_path / "estimates.csv").write_text(ROWS, encoding="utf-8")
     return tmp_path / "estimates.csv"
+
+
+@pytest.mark.parametrize(("m", "few"), [(5, True), (20, True), (30, False), (50, False)])
+def test_few_imputations_for_the_missing_information_are_said(vgi: Vgi, tmp_path: Path, m: int, few: bool) -> None:
+    rows = [f"{i},a,{i % 2},{0.6:.6f}" for i in range(1, m + 1)]  # fmi near 0.45
+    (tmp_path / "e.csv").write_text("imputation,term,estimate,std_error\n" + "\n".join(rows) + "\n")
+    found = checked("pool", vgi("pool", "e.csv", "--json").out)
+    assert 0.4 < found["terms"][0]["fmi"] < 0.6
+    assert ("m_wanted" in found) == few and (" tables would do" in vgi("pool", "e.csv").out) == few
 
 
 def test_table_and_json(vgi: Vgi, estimates: Path) -> None:
@@ -55,6 +67,7 @@ def test_table_and_json(vgi: Vgi, estimates: Path) -> None:
     found = checked("pool", out)
     ours = vgi_cli.pool(estimates, df_complete=30, level=0.9)
     assert found == ours.to_dict([["a", "b,c"]])
+    assert found["m_wanted"] == 92
     assert found["tests"][0]["p_value"] == ours.test(["a", "b,c"]).p_value
     assert checked("pool", vgi("pool", estimates.name, "--json").out) == vgi_cli.pool(estimates).to_dict()
 

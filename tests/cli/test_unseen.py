@@ -35,6 +35,14 @@ def test_they_are_refused_by_name_with_the_flag(vgi: Vgi, run: str) -> None:
     assert wrong.code == 2 and "'error', 'missing' or 'carry'" in wrong.err
 
 
+def test_a_table_that_lacks_a_column_is_refused_with_those_that_the_fit_has_not(vgi: Vgi, run: str) -> None:
+    Path("renamed.csv").write_text("sex,length,b\nf,0.5,\n")
+    for command in ("impute", "evaluate"):
+        done = vgi(command, "--checkpoint", run, "renamed.csv")
+        assert done.code == 2
+        assert "renamed.csv: lacks the fitted column 'a', and has column 'length' which the fit has not" in done.err
+
+
 def test_they_count_as_missing_and_are_filled(vgi: Vgi, run: str, tmp_path: Path) -> None:
     done = vgi("impute", "--checkpoint", run, "new.csv", "--unseen", "missing", "--m", "2", "-o", "out.csv")
     assert done.code == 0

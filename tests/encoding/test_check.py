@@ -99,7 +99,14 @@ def days(first: str, count: int) -> pd.DataFrame:
         (
             days("2027-01-01", 60),
             "column 'when': '2027-01-01 00:00:00' in row 1 and 59 more cells are far outside the range of the fit, "
-            "2026-01-01 00:00:00 to 2026-01-03 11:00:00: fills that depend on it are extrapolated",
+            "2026-01-01 00:00:00 to 2026-01-03 11:00:00: fills that depend on it are extrapolated; fit again with such "
+            "rows, or without the column",
+        ),
+        (
+            days("2026-01-04 13:00", 60),
+            "column 'when': '2026-01-05 23:00:00' in row 35 and 25 more cells are far outside the range of the fit, "
+            "2026-01-01 00:00:00 to 2026-01-03 11:00:00: fills that depend on it are extrapolated; fit again with such "
+            "rows, or without the column",
         ),
         (days("2026-01-02", 60).iloc[:9], None),
     ],
@@ -121,4 +128,4 @@ def test_few_cells_far_outside_are_a_note_and_a_hundredth_of_the_column_a_warnin
             checking.add(from_frame(frame.iloc[start : start + 100].reset_index(drop=True)))
         (note,) = [note for note in checking.notes() if "far outside" in note]
         assert isinstance(note, Alarm) == urgent
-        assert note.endswith("other units, or a code for missing?")
+        assert note.endswith("other units, or a code for missing? Else fit again with such rows, or without the column")

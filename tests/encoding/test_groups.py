@@ -355,6 +355,20 @@ def test_rows_that_share_one_of_several_ids_are_said() -> None:
     assert line.startswith("240 rows have 60 different values of columns 'site', 'patient' (--id): ")
 
 
+@pytest.mark.parametrize("ids", [["country", "year"], ["year", "country"]])
+def test_the_id_from_which_columns_follow_names_the_groups(ids: list[str]) -> None:
+    """Fewer countries than years, whose region follows from the country; some cells of ids are missing."""
+    rng = np.random.default_rng(2)
+    country, year = np.repeat(np.arange(25), 34), np.tile(np.arange(1990, 2024), 25)
+    region = np.array(list("NESW"))[rng.integers(0, 4, 25)][country]
+    names = [f"c{i}" if rng.random() > 0.04 else "" for i in country]
+    of = table(country=names, year=year, region=region, y=rng.normal(size=len(year)))
+    (line,) = [line for line in said_of(of, ids=ids) if "different values" in line]
+    assert line.startswith(
+        "850 rows have 25 different values of column 'country' (--id): but for 'region', which follows"
+    )
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_what_other_columns_explain_is_no_alarm(seed: int) -> None:
     """Wells of a plate are alike by their concentration, which the row has; patients are not by what theirs has."""

@@ -396,8 +396,15 @@ class TestCheck:
 
     def test_lacking_columns(self) -> None:
         hint = "the fit needs every modelled column; a column may be empty"
-        assert self.refusal("id,a\n1,2\n") == f"standard input: lacks the fitted columns 'x', 'y' | {hint}"
-        assert self.refusal("id,X1,x\n1,2,1\n") == f"standard input: lacks the fitted column 'y' | {hint}"
+        other = "; rename one that is called otherwise here"
+        assert self.refusal("id\n1\n") == f"standard input: lacks the fitted columns 'x', 'y' | {hint}"
+        assert self.refusal("id,a\n1,2\n") == (
+            "standard input: lacks the fitted columns 'x', 'y', and has column 'a' which the fit has not "
+            f"| {hint}{other}"
+        )
+        assert self.refusal("id,X1,x\n1,2,1\n") == (
+            f"standard input: lacks the fitted column 'y', and has column 'X1' which the fit has not | {hint}{other}"
+        )
         assert self.refusal("id,yy,x\n1,2,1\n").endswith("| rename 'yy' to 'y'?")
 
     def test_text_in_a_fitted_column(self) -> None:

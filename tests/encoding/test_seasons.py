@@ -69,6 +69,11 @@ def test_hours_of_the_day_are_said_of_datetimes() -> None:
     assert line.startswith("column 'load' varies with the time of day in 'at' (")
     assert line.endswith("a column of the hour beside it tells the model")
     assert lines_of(frame.assign(hour=frame["at"].dt.hour)) == []
+    some = frame["at"].dt.hour.where(rng.random(400) > 0.15)  # its holes follow from the times
+    assert lines_of(frame.assign(hour=some)) == []
+    assert lines_of(frame.assign(hour=some.map("h{}".format).where(some.notna()))) == []
+    night = pd.Series(np.where(frame["at"].dt.hour < 12, "first", "second")).where(some.notna())
+    assert lines_of(frame.assign(half=night))
 
 
 def test_where_there_is_no_season_none_is_said() -> None:

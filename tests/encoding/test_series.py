@@ -42,6 +42,10 @@ def test_a_series_is_said(seed: int) -> None:
     months = frame.assign(day=pd.date_range("1990-01-01", periods=300, freq="MS")[frame.index])
     assert lines_of(months) != []
     assert lines_of(frame.drop(frame.index[::7])) != []  # some days lack
+    hours = frame.assign(day=pd.Timestamp("2024-10-20") + pd.to_timedelta(frame.index, "h"))
+    back = hours.assign(day=hours.day.where(frame.index < 171, hours.day - pd.Timedelta("1h")))  # one hour occurs twice
+    assert back.day.duplicated().sum() == 1 and lines_of(back) != []
+    assert lines_of(back.assign(day=back.day.where(back.index % 20 != 3, back.day - pd.Timedelta("1h")))) == []
 
 
 @pytest.mark.parametrize("seed", range(6))

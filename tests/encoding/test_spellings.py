@@ -286,3 +286,82 @@ class TestWordsForMissing:
         read = table(allergy=two)  # both may be answers, and nothing says how a missing cell is written
         infer_schema(read)
         assert read.missing("allergy").sum() == N / 2
+
+
+class TestWordsAsLevels:
+    """Words that usually mean missing, beside holes that are written otherwise, where they are most likely levels."""
+
+    COUNTRIES = ("Germany", "United States", "France", "Namibia")
+    CODES = ("DE", "US", "FR", "NA")
+
+    def codes(self, n: int = 200) -> tuple[list[object], list[object]]:
+        """Names of countries and their codes, each tenth of these empty."""
+        places = np.random.default_rng(1).integers(0, 4, n).tolist()
+        return [self.COUNTRIES[p] for p in places], ["" if i % 10 == 0 else self.CODES[p] for i, p in enumerate(places)]
+
+    @staticmethod
+    def of(**columns: list[object]) -> tuple[Table, list[str]]:
+        n = len(next(iter(columns.values())))
+        columns["size"] = [f"{value:.3f}" for value in np.random.default_rng(0).normal(size=n)]
+        lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+        read = from_text("\n".join(lines))
+        return read, infer_schema(read)[1]
+
+    def test_a_word_that_goes_with_one_level_as_the_levels_do_is_named_and_makes_no_rule(self) -> None:
+        names, codes = self.codes()
+        read, lines = self.of(country=names, code=codes)
+        [line] = [line for line in lines if "'NA'" in line]
+        assert isinstance(line, Alarm)
+        assert line == (
+            f"'NA' ({codes.count('NA')} cells) is taken for missing in column 'code', as its other holes are: "
+            "`--na-values code=` if it is a level (it stands beside 'Namibia' of column 'country' alone, as each level "
+            "stands beside one)"
+        )
+        assert not [line for line in lines if "--leave-blank" in line or "is not 'Namibia'" in line]
+        assert schema_alone(read).skips == ()
+
+    def test_no_rule_where_all_holes_are_such_a_word(self) -> None:
+        names, codes = self.codes()
+        _, lines = self.of(country=names, code=[code or "DE" for code in codes])
+        assert [line for line in lines if "which has no empty cell" in line]
+        _, lines = self.of(country=names, code=["NA" if name == "Namibia" else name[:2] for name in names])
+        assert not [line for line in lines if "--leave-blank" in line or "is not 'Namibia'" in line]
+
+    def test_a_word_among_many_codes_of_two_letters_is_named(self) -> None:
+        some = ["DE", "US", "FR", "IT", "ES", "PL", "NO", "CA", "MX", "BR", "NA", ""]
+        codes = [some[i % 12] for i in range(240)]
+        [line] = [line for line in self.of(code=codes)[1] if "taken for missing" in line]
+        assert line.endswith("if it is a level (all levels are codes of two capital letters)")
+        few = [code if code in ("NA", "") else some[i % 4] for i, code in enumerate(codes)]
+        long = [code if code in ("NA", "") else f"{code}X" for code in codes]
+        for other in (few, long):
+            assert not [line for line in self.of(code=other)[1] if "taken for missing" in line]
+
+    def test_words_that_are_missing_cells_are_not_named(self) -> None:
+        names, codes = self.codes()
+        chance: list[object] = ["NA" if i % 7 == 0 else code for i, code in enumerate(c or "DE" for c in codes)]
+        chance = [
+            "" if i % 10 == 0 else code if name != "Namibia" else "XX"
+            for i, (code, name) in enumerate(zip(chance, names, strict=True))
+        ]
+        marked: list[object] = ["NA" if i % 9 == 0 else i for i in range(len(names))]
+        kinds = ["Dog", "Cat", "Bird", "None at all"]
+        breeds = [
+            ("NA" if k == 3 else f"{kinds[k]} {i % 3}") if i % 10 else "" for i, k in enumerate(np.arange(200) % 4)
+        ]
+        for columns in (
+            {"country": names, "code": chance},
+            {"country": names, "code": codes, "marked": marked},
+            {"pet": [kinds[i % 4] for i in range(200)], "breed": breeds},
+        ):
+            assert not [line for line in self.of(**columns)[1] if "taken for missing" in line], columns
+
+    def test_a_column_that_does_not_apply_beside_a_level_keeps_its_rule(self) -> None:
+        names, _ = self.codes()
+        of = dict(zip(self.COUNTRIES, self.CODES, strict=True))
+        codes: list[object] = [
+            of[str(name)] if name != "Namibia" else ("", "NA")[i % 2] for i, name in enumerate(names)
+        ]
+        lines = self.of(country=names, code=codes)[1]
+        assert [line for line in lines if "--leave-blank code:country=Namibia" in line]
+        assert not [line for line in lines if "taken for missing" in line]

@@ -249,7 +249,7 @@ def test_new_rows_far_outside_the_fitted_range_are_said(tmp_path: Path) -> None:
     low, high = min(map(float, X)), max(map(float, X))
     assert check(metres, schema)[0] == (
         f"column 'x': '1000' in row 4 (line 5) and 1 more cell are far outside the range of the fit, {low} to {high}: "
-        "other units, or a code for missing?"
+        "other units, or a code for missing? Else fit again with such rows, or without the column"
     )
     assert not any("outside" in note for note in check(two_columns(tmp_path, X), schema))
 

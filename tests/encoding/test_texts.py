@@ -212,6 +212,16 @@ def test_two_numbers_in_a_cell_are_said(tmp_path: Path, cell: str) -> None:
     )
 
 
+@pytest.mark.parametrize("cell", ["{}/185", "2 x {}", "{}:{}"])
+def test_two_numbers_in_levels_are_said_where_these_are_many(tmp_path: Path, cell: str) -> None:
+    for count, said in ((15, True), (6, False)):
+        cells = [cell.format(130 + i % count, i % count) for i in range(10 * N)]
+        path = save(tmp_path, "two.csv", "x,y\n" + "".join(f"{one},{i % 7}\n" for i, one in enumerate(cells)))
+        lines = [line for line in notes(read_table([str(path)])) if "two numbers" in line]
+        what = f"column 'x' is taken for categories: its cells hold two numbers, '{cells[0]}' in row 1 (line 2): write "
+        assert lines == ([f"{what}them into two columns, if they are quantities"] if said else [])
+
+
 @pytest.mark.parametrize("cell", ["{}/0{}", "{}-{}", "{}/a{}", "{}/{}/1"])
 def test_other_texts_are_not_two_numbers(tmp_path: Path, cell: str) -> None:
     path = save(tmp_path, "two.csv", "x\ty\n" + "".join(f"{cell.format(100 + i, i)}\t{i % 7}\n" for i in range(N)))

@@ -362,7 +362,7 @@ class Finding(NamedTuple):
     refused  the hint of an InputError, where the column cannot be encoded; None: the line is a note
     several  whether few lines are shown where several columns have this finding
     warned   two shares of the column's observed cells: from the first one on the line is said, from the second one on
-             it is a warning
+             it is a warning; with a share of its own from which on it is said, it is not beside another warning
     unseen   the levels among them that the fit has not seen, and how many cells hold each: the user may say what
              becomes of such cells; None where the cells are something else
     """

@@ -66,6 +66,7 @@ from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.wording import (
     FAR_WARNED,
     MANY_WARNED,
+    REFIT,
     beyond_words,
     different,
     example,
@@ -235,7 +236,7 @@ class Moment(ModelledColumn):
         def outside(what: str, count: int) -> str:
             are = "is" if count == 1 else "are"
             where = f"far outside the range of the fit, {low} to {high}"
-            return f"column '{self.name}': {what} {are} {where}: fills that depend on it are extrapolated"
+            return f"column '{self.name}': {what} {are} {where}: fills that depend on it are extrapolated; {REFIT}"
 
         strange = ~cells.missing & np.isnan(values)
         zoned = clock.zone is not None or "%z" in clock.format

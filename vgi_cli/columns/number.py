@@ -60,6 +60,7 @@ from vgi_cli.columns.singles import Single, single_of
 from vgi_cli.columns.wording import (
     FAR_WARNED,
     MANY_WARNED,
+    REFIT,
     beyond_words,
     different,
     example,
@@ -562,7 +563,7 @@ class Number(ModelledColumn):
     def _outside(self, what: str, count: int) -> str:
         return (
             f"column '{self.name}': {what} {'is' if count == 1 else 'are'} far outside the range of the fit, "
-            f"{plain(self.low)} to {plain(self.high)}: other units, or a code for missing?"
+            f"{plain(self.low)} to {plain(self.high)}: other units, or a code for missing? Else {REFIT}"
         )
 
 

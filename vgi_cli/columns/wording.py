@@ -394,11 +394,15 @@ MANY_WARNED = (0.5, 0.5)
 """Of cells that are outside it, but not far: said where they are half of the column, and a warning then."""
 
 
+REFIT = "fit again with such rows, or without the column"
+"""What to do about cells outside the range of the fit."""
+
+
 def beyond_words(name: str, what: str, count: int, low: str, high: str) -> str:
     """The line on cells outside the range of the fit, where they are many."""
     return (
         f"column '{name}': {what} {'is' if count == 1 else 'are'} outside the range of the fit, {low} to {high}: fills "
-        "that depend on it are extrapolated; fit again with such rows, or without the column"
+        f"that depend on it are extrapolated; {REFIT}"
     )
 
 

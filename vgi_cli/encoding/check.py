@@ -82,6 +82,17 @@ class _Found:
         return ", ".join(f"'{shortened(level)}' ({_cells(count)})" for level, count in often[:SHOWN]) + more
 
 
+def _said(found: Sequence[_Found], observed: int) -> list[_Found]:
+    """What is to be said of a column with so many observed cells: of what is only said from a share of them on, nothing
+    beside another warning (many cells far outside the range of the fit, and many more that are outside it)."""
+    holding = [one for one in found if one.holds(observed)]
+    return [
+        one
+        for one in holding
+        if not one.finding.warned[0] or not any(other is not one and other.urgent(observed) for other in holding)
+    ]
+
+
 def _cells(count: int) -> str:
     return f"{count} cell{'s' * (count != 1)}"
 
@@ -105,10 +116,14 @@ class Check:
         if lacking:
             hint = "the fit needs every modelled column; a column may be empty"
             known = {column.name for column in schema.columns}
-            close = closest(lacking[0], [name for name in names if name not in known])
+            others = [name for name in names if name not in known]
+            has = f", and has {named('column', others)} which the fit has not" if others else ""
+            close = closest(lacking[0], others)
             if close is not None:
                 hint = f"rename '{close}' to '{lacking[0]}'?"
-            raise InputError(f"{label}: lacks the fitted {named('column', lacking)}", hint)
+            elif others:
+                hint = f"{hint}; rename one that is called otherwise here"
+            raise InputError(f"{label}: lacks the fitted {named('column', lacking)}{has}", hint)
 
     def add(self, table: Table) -> None:
         """Look at the next rows. Levels that the fit has not seen are missing there from now on, if asked."""
@@ -136,7 +151,7 @@ class Check:
     def notes(self) -> list[str]:
         """After the last rows: what the user should know. InputError where the table cannot be encoded."""
         schema, label = self._schema, self._label
-        found = [one for name, of in self._found.items() for one in of if one.holds(self._observed[name])]
+        found = [one for name, of in self._found.items() for one in _said(of, self._observed[name])]
         urgent = [one for name, of in self._found.items() for one in of if one.urgent(self._observed[name])]
         strange = {
             name: one for name, of in self._found.items() for one in of if one.finding.unseen is not None and one.count

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from vgi_cli.columns.base import Carried
 from vgi_cli.columns.levelled import MOST_NAMED, Levelled
+from vgi_cli.columns.lookups import Lookup
 from vgi_cli.columns.notation import quantities
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
@@ -178,7 +179,7 @@ def repeated(ranked: Ranked) -> list[str]:
     if not schema.ids:
         return folded([*_carried(ranked), *numbered])
     lines = []
-    if (found := shared_ids(table, schema.ids)) is not None:
+    if (found := shared_ids(table, schema.ids, schema.lookups)) is not None:
         names, keys = found
         line = (
             f"{table.N:,} rows have {keys:,} different values of {named('column', names)} (--id): "
@@ -188,23 +189,30 @@ def repeated(ranked: Ranked) -> list[str]:
     return folded([*lines, *numbered])
 
 
-def shared_ids(table: Table, ids: Sequence[str]) -> tuple[Sequence[str], int] | None:
+def shared_ids(table: Table, ids: Sequence[str], lookups: Sequence[Lookup] = ()) -> tuple[Sequence[str], int] | None:
     """The ids that many rows share, and how many different ones there are: all columns of ids together; else those of
-    a part of them with the most different ones (the firms of a table of firms and years, the patients of one of sites,
-    patients and visits), where these are no few names of large parts of the table. None where rows share none."""
+    a part of them, where these are no few names of large parts of the table: from which most columns follow (the region
+    of a country, in a table of countries and years), by the `lookups` of a schema, or else with the most different ones
+    (the firms of a table of firms and years, the patients of one of sites, patients and visits). None where rows share
+    none."""
     names = [name for name in ids if name in table.names and table.column(name).levelled]
     if not names:
         return None
 
     def keys(some: Sequence[str]) -> int:
-        return len(np.unique(np.stack([table.column(name).distinct[1] for name in some], 1), axis=0))
+        places = np.stack([table.column(name).distinct.places for name in some], 1)
+        known = ~np.stack([table.missing(name) for name in some], 1).any(1)
+        return len(np.unique(places[known], axis=0))
 
-    if len(names) == len(ids) and SO_MANY * (count := keys(names)) <= table.N:
+    def follow(some: Sequence[str]) -> int:
+        return len({one.name for one in lookups if one.by in some})
+
+    if len(names) == len(ids) and 0 < SO_MANY * (count := keys(names)) <= table.N:
         return names, count
     parts = [[name] for name in names] + [[one for one in names if one != name] for name in names]
     counts = [(part, keys(part)) for part in parts if 0 < len(part) < len(ids)]
     able = [(part, count) for part, count in counts if count >= FEWEST_GROUPS and SO_MANY * count <= table.N]
-    return max(able, key=lambda found: found[1], default=None)
+    return max(able, key=lambda found: (follow(found[0]), found[1]), default=None)
 
 
 class Ranked:

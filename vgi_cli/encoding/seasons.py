@@ -11,6 +11,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import named
 from vgi_cli.encoding.dates import part_between
@@ -37,6 +38,8 @@ SHARE, SURELY = 0.05, 14.0
 choice of columns explains: by chance as much has a probability of exp(-SURELY)."""
 CYCLES = (("year", 365.25, "month"), ("day", 1.0, "hour"))
 """Cycles, their length in days, and the column that tells a model of them."""
+TELLING = {"year": ("month", "week", "yearday"), "day": ("hour",)}
+"""Parts of moments that tell a model where in a cycle these are."""
 DAYS = {"Q": 365.25 / 4, "M": 365.25 / 12, "W": 7.0}
 """Days of a unit of dates."""
 
@@ -65,12 +68,14 @@ def seasons(table: Table, schema: Schema) -> list[str]:
             spanned = np.nanmax(days) - np.nanmin(days) >= PERIODS * length
             if not spanned or (cycle == "day" and moment.kind == "date"):
                 continue
+            if any(_tells(one, moment, codes, cycle) for one in schema.encoded if one.name in codes):
+                continue
             found = {}
             for other in holed:
                 y = codes.get(other.name)
                 if y is None or _share(y, days, length, [], choice) is None:  # nothing is left of it beside others then
                     continue
-                if _told(y, days, length) or _is_part(other, moment, codes):
+                if _told(y, days, length) or _part(other, moment, codes) is not None:
                     continue
                 design = _at_most([values for name, values in beside.items() if name != other.name])
                 share = _share(y, days, length, design, choice)
@@ -100,11 +105,22 @@ def _indicators(codes: Floats, *, numbers: bool) -> Floats:
     return np.asarray(np.where(absent, 0.0, (codes - np.nanmean(codes)) / spread)[:, None])
 
 
-def _is_part(column: ModelledColumn, moment: Moment, codes: Mapping[str, Floats]) -> bool:
-    """Whether a column is the month, the hour or the like of the moments: a fill of it follows from these."""
+def _part(column: ModelledColumn, moment: Moment, codes: Mapping[str, Floats]) -> Relation | None:
+    """How a column is the month, the hour or the like of the moments: a fill of it follows from these. None: it is
+    none."""
     both = ~np.isnan(codes[column.name]) & ~np.isnan(codes[moment.name])
     first, second = codes[column.name][both], codes[moment.name][both]
-    return part_between(column, moment, first, second) is not None
+    return part_between(column, moment, first, second)
+
+
+def _tells(column: ModelledColumn, moment: Moment, codes: Mapping[str, Floats], cycle: str) -> bool:
+    """Whether a column is the part of the moments that tells where in a cycle they are, each value of it by another
+    one: its holes, which follow from the moments, say nothing against it."""
+    part = _part(column, moment, codes)
+    if part is None or part.part not in TELLING[cycle]:
+        return False
+    said = [code for code in part.codes if code is not None]
+    return len(set(said)) == len(said)
 
 
 def _at_most(beside: list[Floats]) -> list[Floats]:

@@ -22,6 +22,8 @@ ROWS_A_TERM = 5
 """Rows of a series for each term of its trend: of few a lower degree is taken off."""
 EVEN = 0.6
 """Share of the steps in time that are the usual one: a series of days may lack some."""
+REPEATED = 0.01
+"""Share of the steps, or one, that may be none: clocks that go back in autumn write an hour twice."""
 DEGREE = 5
 """Of the polynomial in time that is taken off first: a model of rows has the date, and learns a trend. Of several
 series it is one for all, and each has a level of its own."""
@@ -108,7 +110,7 @@ def _groups(table: Table, schema: Schema) -> Iterator[tuple[str, Ints]]:
 
 def _ordered(moments: Floats, groups: Ints | None = None) -> _Series | None:
     """The rows of groups [N] (-1: of none; None: one series of all) in the order of their moments [N]; None where these
-    are no series: two rows at one moment, or steps of all lengths."""
+    are no series: many rows at one moment, or steps of all lengths."""
     several = groups is not None
     groups = np.zeros(len(moments), np.int64) if groups is None else groups
     known = np.flatnonzero(np.isfinite(moments) & (groups >= 0))
@@ -117,7 +119,7 @@ def _ordered(moments: Floats, groups: Ints | None = None) -> _Series | None:
         return None
     own, steps = groups[rows], np.diff(moments[rows])
     within = own[1:] == own[:-1]
-    if not within.any() or not (steps[within] > 0).all():
+    if not within.any() or (steps[within] == 0).sum() > max(1, REPEATED * within.sum()):
         return None
     step = np.median(steps[within])
     usual = within & (np.abs(steps - step) <= 0.1 * step)  # months and quarters differ in length
@@ -183,8 +185,8 @@ def _beyond_trend(ranks: Floats, moments: Floats) -> Floats:
     """Ranks [n] less their trend, NaN where they are, and where too few are there to tell one."""
     seen = np.isfinite(ranks)
     degree = min(DEGREE, int(seen.sum()) // ROWS_A_TERM - 1)
-    if degree < 0:
-        return np.full(len(ranks), np.nan)
     first, last = moments.min(), moments.max()
+    if degree < 0 or last == first:
+        return np.full(len(ranks), np.nan)
     time = 2 * (moments - first) / (last - first) - 1
     return np.asarray(ranks - np.polynomial.Chebyshev.fit(time[seen], ranks[seen], degree)(time))

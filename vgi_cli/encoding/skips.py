@@ -19,6 +19,7 @@ from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip, Threshold, Unanswered, Unasked, alike_skips, levels_without
+from vgi_cli.encoding.absent import words_as_levels
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.base import Table
@@ -56,13 +57,17 @@ class Skipped(NamedTuple):
 
 
 def skipped(table: Table, schema: Schema) -> list[Skipped]:
-    """Of the columns of a few levels, for each level the columns without a cell in its rows."""
+    """Of the columns of a few levels, for each level the columns without a cell in its rows; but for columns whose
+    holes are most likely a level (`words_as_levels`)."""
     columns = schema.encoded
     found: list[Skipped] = []
     if not columns:
         return found
     observed = np.stack([~table.missing(column.name) for column in columns], 1)
     holes = ~observed.all(0) & observed.any(0)
+    if holes.any():
+        doubtful = words_as_levels(table, schema)
+        holes &= np.array([column.name not in doubtful for column in columns])
     for place, column in enumerate(columns):
         levels = len(list(column.levels)) if isinstance(column, Levelled) else 0
         if not 2 <= levels <= MOST_LEVELS:

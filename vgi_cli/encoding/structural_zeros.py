@@ -76,7 +76,7 @@ def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZero
     to that, but for two from which another one follows."""
     columns = {column.name: column for column in schema.encoded if not column.pooled}
     whole = {name: codes_of(table, column) for name, column in columns.items()}
-    rows = _one_of_each(table, schema.ids)
+    rows = _one_of_each(table, schema)
     codes = {name: of[rows] for name, of in whole.items()}
     states = [found for name, column in columns.items() if (found := _states(column, codes[name])) is not None]
     settled = {
@@ -100,10 +100,10 @@ def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZero
     )
 
 
-def _one_of_each(table: Table, ids: Sequence[str]) -> Ints:
+def _one_of_each(table: Table, schema: Schema) -> Ints:
     """The first row of each patient, firm or the like where rows share the ids of these: what rows of one have in
     common is no more likely by chance for their number. Else all rows."""
-    shared = shared_ids(table, ids)
+    shared = shared_ids(table, schema.ids, schema.lookups)
     if shared is None:
         return np.arange(table.N)
     places = np.stack([table.column(name).distinct[1] for name in shared[0]], 1)

@@ -36,6 +36,7 @@ from vgi_cli.columns.wording import (
 )
 from vgi_cli.encoding.absent import words_for_missing
 from vgi_cli.encoding.answers import several_answers
+from vgi_cli.encoding.circular import angles
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.limits import limits_as_missing
@@ -145,6 +146,7 @@ def suspects(
         + repeated(ranked)
         + series(table, schema)
         + seasons(table, schema)
+        + angles(table, unnamed)
         + ranks(table, schema)
         + _ticked(table, schema)
         + dummies(table, schema)

@@ -52,6 +52,8 @@ SAME = {"€": "eur", "£": "gbp", "₹": "inr", "rs": "inr", "rs.": "inr", "us$
 """Signs of currencies, and their codes, in small letters."""
 LOOKED_AT = 1000
 """Cells of a text column that are looked at for numbers that are written otherwise."""
+FEWEST_PAIRS = 12
+"""Fewest different levels that may be two quantities each: of fewer they are names of kinds (genotypes, sights)."""
 FEWEST_POINTS, GROUP = 10, 1000.0
 """Fewest cells with a point of which all have three digits after it, and the first number with a thousands mark."""
 UNKNOWN = frozenset(
@@ -147,7 +149,8 @@ def _text(cells: Cells, alone: bool) -> str | None:
         return f"{carried}: {example(cells, wrong & ~nothing)}: {number_hint(cells, wrong)}"
     if alone and _measured(different(cells, wrong & ~nothing)) and (what := _mixed(cells, wrong & ~nothing)):
         return f"{carried}: {what}"
-    if alone and pairs(different(cells, observed & ~nothing)):
+    said = different(cells, observed & ~nothing)
+    if (alone or len(said) >= FEWEST_PAIRS) and pairs(said):
         what = f"its cells hold two numbers, {first_cell(cells, observed & ~nothing)}"
         return f"{carried}: {what}: write them into two columns, if they are quantities"
     return _many(cells) if alone else None

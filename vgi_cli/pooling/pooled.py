@@ -19,6 +19,8 @@ FORMAT = 1
 METHODS = ("D1", "D2")
 LARGE = 1e10
 """Numbers from here on are shown with a power of ten."""
+FEW = 2
+"""Of so many times as many imputations as there are, or more, the fractions of missing information say a word."""
 FAR = 1e100
 """Quantiles of t from here on are computed by the power law of its tail: scipy's end near 1e152, whatever they are."""
 
@@ -91,6 +93,22 @@ class Pooled:
             "total": found.total,
         }
 
+    @cached_property
+    def m_wanted(self) -> int | None:
+        """Number of imputations that the largest fraction of missing information asks for, a hundred times it (White,
+        Royston and Wood 2011); None where m is not clearly less."""
+        wanted = math.ceil(100 * min(1.0, float(self.combined.fmi.max())))
+        return wanted if wanted >= FEW * self.m else None
+
+    def _too_few(self) -> str:
+        """The line on how many imputations are wanted."""
+        place = int(self.combined.fmi.argmax())
+        term, fmi = " ".join(self.terms[place].split()), _number("fmi", self.combined.fmi[place])
+        return (
+            f"{self.m} imputations are few where a fraction of missing information is {fmi} "
+            f"('{term}'): about {self.m_wanted} tables would do (100 × fmi; White, Royston and Wood 2011)"
+        )
+
     @property
     def table(self) -> Any:
         """`columns` as a pandas DataFrame, a row for each term."""
@@ -113,6 +131,7 @@ class Pooled:
         """What `vgi pool --json` prints (schemas/pool.json), with D1 and D2 for each group of terms in `tests`. What is
         infinite (degrees of freedom, ends of intervals) is left out."""
         out: dict[str, Any] = {"format": FORMAT, "m": self.m, "level": self.level}
+        out |= {} if self.m_wanted is None else {"m_wanted": self.m_wanted}
         out |= _finite({"df_complete": self.estimates.df_complete})
         rows = zip(*(column.tolist() for column in self.columns.values()), strict=True)
         named = zip(self.terms, rows, strict=True)
@@ -142,6 +161,8 @@ class Pooled:
                 numbers = _number("statistic", test.statistic), df, _number("p_value", test.p_value)
                 rows.append([", ".join(group), test.method, *numbers, _number("riv", test.riv)])
             lines += ["", *_aligned([head, *rows])]
+        if self.m_wanted is not None:
+            lines += ["", self._too_few()]
         return "\n".join([*lines, ""])
 
     def __str__(self) -> str:
