@@ -44,6 +44,7 @@ from vgi_cli.encoding.retrying import retry
 from vgi_cli.encoding.skips import against_answers, keep_skips, keep_thresholds, unkept_skips
 from vgi_cli.encoding.spreads import term_spreads
 from vgi_cli.encoding.structural_zeros import keep_structural_zeros
+from vgi_cli.encoding.summands import as_summand
 from vgi_cli.encoding.unpaired import Unpaired, departing_fills
 
 LATE = ("bands", "part")
@@ -365,6 +366,7 @@ def _kept(filled: DrawnRows, schema: Schema, *, guessed: bool = True) -> Apart:
         made = []
         for one in relations:
             columns, places = [schema.encoded[at[name]] for name in one.names], np.array([at[n] for n in one.names])
+            columns = list(map(as_summand, columns)) if one.how == "sum" else columns
             digit = half_digit(columns[0])
             half = float(one.open_by(np.array(columns[0].deviation), digit))
             tried = np.zeros(len(missing), bool)

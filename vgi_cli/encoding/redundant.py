@@ -28,6 +28,7 @@ from vgi_cli.columns.structural_zeros import EXAMPLES, StructuralZeros
 from vgi_cli.columns.wording import SHOWN, capped, named, some_of, typed
 from vgi_cli.encoding.apart import Rule
 from vgi_cli.encoding.dates import dated, part_between
+from vgi_cli.encoding.summands import adds_up
 from vgi_cli.table.base import Table
 
 UNLESS_KEPT = "`--set table.relations=ignore` if that is chance"
@@ -86,6 +87,10 @@ ROWS = 5_000
 """Rows by which sums of several columns are found, evenly spread."""
 MOST_NOTED, MOST_NOTED_CELLS = 100, 4_000_000
 """Columns, and their cells, among which redundant ones are looked for before every fit."""
+
+
+SUMS = ("sum", "rounded")
+"""Candidates that are sums of several columns, of which some may be truth values."""
 
 
 class Redundant(NamedTuple):
@@ -327,6 +332,7 @@ def candidates(table: Table, schema: Schema) -> list[Redundant]:
         *_groups(columns, codes),
         *_bands(columns, codes),
         *_sums(columns, codes),
+        *_sums_with_truths(columns, codes),
         *_products(columns, codes),
         *_parts_of_dates(columns, codes),
         *_numbers(columns, codes),
@@ -541,6 +547,15 @@ def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats], *, backwa
     digits = {column.name: half_digit(column) for column in columns if as_number(column) is not None}
     numbers = {column.name for column in columns if isinstance(column, Number)} if backwards else set()
     return [one for one in _linear(digits, codes) if not one.backwards or {one.name, *one.by} <= numbers]
+
+
+def _sums_with_truths(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
+    """Numbers that are sums of others and of truth values of 0 and 1, wherever these stand."""
+    truths = {column.name: 0.0 for column in columns if adds_up(column)} if len(columns) <= MOST_NOTED else {}
+    digits = {column.name: half_digit(column) for column in columns if isinstance(column, Number)}
+    found = _linear({**truths, **digits}, codes) if truths else []
+    sums = [one for one in found if one.how in SUMS and one.name in digits and not truths.keys().isdisjoint(one.by)]
+    return [one._replace(by=tuple(name for name in codes if name in one.by)) for one in sums]
 
 
 def _products(

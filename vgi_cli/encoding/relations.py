@@ -27,6 +27,7 @@ from vgi_cli.encoding.redundant import (
     COARSE,
     FEWEST_OF_SHARE,
     NEAR,
+    SUMS,
     Redundant,
     codes_of,
     half_digit,
@@ -333,7 +334,11 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
     own = [columns[name] for name in (one.name, *one.by)]
     if any(column.pooled for column in own):
         return None
-    if not exact and (one.how in ("bands", "groups") or isinstance(own[-1], Levelled)):
+    truths = one.how in SUMS and any(isinstance(column, Levelled) for column in own)
+    levels = not truths and isinstance(own[-1], Levelled)
+    if truths and (way == "all rounded" or isinstance(own[0], Levelled)):
+        return None  # truth values are not rounded
+    if not exact and (one.how in ("bands", "groups") or levels):
         return None  # what levels say is exact, or nothing
     codes = every.codes((one.name, *one.by))
     if one.how == "bands":
@@ -341,7 +346,7 @@ def relation_of(every: Rows, one: Redundant, way: Way) -> Relation | None:
         if isinstance(own[1], Moment) and (whens := _periods(own[0], own[1], whole, len(columns))) is not None:
             return whens
         return None if isinstance(own[0], Moment) else _bands((one.name, *one.by), whole, len(columns), *own)
-    if isinstance(own[-1], Levelled):
+    if levels:
         whole = codes[~np.isnan(codes).any(1)]
         if not enough(whole[:, 0], len(np.unique(whole[:, 1])), np.log(len(columns))):
             return None
