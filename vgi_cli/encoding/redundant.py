@@ -132,10 +132,10 @@ def redundant_words(one: Redundant) -> str:
     )
 
 
-def relation_words(relation: Relation, schema: Schema) -> str:
-    """`'cnt' = 'casual' + 'registered'`, of columns of a schema."""
+def relation_words(relation: Relation, schema: Schema, *, whole: bool = False) -> str:
+    """`'cnt' = 'casual' + 'registered'`, of columns of a schema; `whole`: with all terms of a sum."""
     moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
-    return relation.words(counted=not moments & set(relation.names))
+    return relation.words(counted=not moments & set(relation.names), whole=whole)
 
 
 def looked_for(table: Table, schema: Schema) -> bool:
@@ -154,15 +154,17 @@ def kept_words(schema: Schema) -> list[str]:
 
 
 def rest_of_kept(schema: Schema) -> list[str]:
-    """A line on each that `kept_words` leaves out."""
-    return [f"in every row, and in fills: {words}" for words in kept_to_tell(schema)[SHOWN:]]
+    """A line on each that `kept_words` leaves out, or of which it does not say all terms."""
+    short, whole = kept_to_tell(schema), kept_to_tell(schema, whole=True)
+    rest = [words for i, words in enumerate(whole) if i >= SHOWN or words != short[i]]
+    return [f"in every row, and in fills: {words}" for words in rest]
 
 
-def kept_to_tell(schema: Schema) -> list[str]:
+def kept_to_tell(schema: Schema, *, whole: bool = False) -> list[str]:
     """What `every_kept` says, with how often columns in order are equal, but for structural zeros of two columns of
     which one follows from the other by way of a third one."""
     told = [one for one in schema.structural_zeros if not _follows(schema.relations, *one.names)]
-    return every_kept(replace(schema, structural_zeros=tuple(told)), ties=True)
+    return every_kept(replace(schema, structural_zeros=tuple(told)), ties=True, whole=whole)
 
 
 def _follows(relations: Sequence[Relation], first: str, second: str) -> bool:
@@ -185,15 +187,17 @@ def _reached(above: Mapping[str, Collection[str]], start: str) -> set[str]:
     return found
 
 
-def every_kept(schema: Schema, moved: Collection[str] | None = None, *, ties: bool = False) -> list[str]:
+def every_kept(
+    schema: Schema, moved: Collection[str] | None = None, *, ties: bool = False, whole: bool = False
+) -> list[str]:
     """The relations, orders, skips, thresholds and structural zeros of a schema in words; `moved`: those that are left
-    alone if these columns are; `ties`: with how often columns in order are equal."""
+    alone if these columns are; `ties`: with how often columns in order are equal; `whole`: with all terms of sums."""
 
     def counts(names: Iterable[str]) -> bool:
         return moved is None or not set(moved).isdisjoint(names)
 
     return [
-        *(relation_words(one, schema) for one in schema.relations if counts(one.names)),
+        *(relation_words(one, schema, whole=whole) for one in schema.relations if counts(one.names)),
         *(one.words() for one in schema.lookups if counts((one.name,))),
         *(one.words_of_ties() if ties else one.words() for one in schema.orders if counts((one.low, one.high))),
         *(_skip_words(same, schema) for same in alike_skips(schema.skips) if counts((same[0].name,))),

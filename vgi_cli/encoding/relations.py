@@ -59,6 +59,7 @@ from vgi_cli.encoding.sums import (
     some_rows,
     sum_of,
 )
+from vgi_cli.encoding.unshown_parts import with_unshown_parts
 from vgi_cli.table.base import Table
 
 ENOUGH = 20.0
@@ -126,7 +127,8 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
             said_of = relation_of(every, one, "rounded") if one.name not in relations else None
             if said_of is not None and _is_rounded_by(said_of, every):
                 relations[one.name] = said_of
-    relations = _once(relations, every)
+    whole = {name: with_unshown_parts(one, every) for name, one in _once(relations, every).items()}
+    relations = {name: one for name, one in whole.items() if one is not None}
     if looked_for(table, schema):
         settled = [name for name, one in relations.items() if not one.coded]
         for share in share_relations(every, settled):
