@@ -1,4 +1,4 @@
-"""A part of a sum that does not vary in the rows which show it: rows that lack other parts tell it, or its name does."""
+"""A part of a sum that does not vary in the rows which show it: others tell it, or its name does."""
 
 from __future__ import annotations
 

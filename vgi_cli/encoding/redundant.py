@@ -794,7 +794,7 @@ def _pursued(names: Sequence[str], x: Floats, most: _Left) -> list[Redundant]:
     near = most.near
     found: list[Redundant] = []
     kept: list[int] = []
-    r = _likely(x)
+    r = likely_r(x)
     for later, name in enumerate(names):
         weights = np.abs(np.linalg.solve(r[np.ix_(kept, kept)], r[kept, later]))
         ways = _parts(x[:, later], x[:, kept]), _parts(x[:, later], x[:, kept], np.argsort(-weights, kind="stable"))
@@ -821,7 +821,7 @@ def _pursued(names: Sequence[str], x: Floats, most: _Left) -> list[Redundant]:
     return found
 
 
-def _likely(x: Floats) -> Floats:
+def likely_r(x: Floats) -> Floats:
     """[columns, columns] correlations of x [N, columns] by the rows that have both, with variances added that make them
     those of some law."""
     n, r = pairwise_r(x)

@@ -23,6 +23,7 @@ from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, factors_of
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.ages import AGES, RULES, ages_among, ages_to_a_day
 from vgi_cli.encoding.dates import part_between
+from vgi_cli.encoding.percentages import percentages_among
 from vgi_cli.encoding.redundant import (
     COARSE,
     FEWEST_OF_SHARE,
@@ -134,6 +135,8 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
         for share in share_relations(every, settled):
             if share.names[0] not in relations and not implied(share, list(relations.values()), every.columns):
                 relations[share.names[0]] = share
+        for total in percentages_among(every, list(relations.values()), enough):
+            relations[total.names[0]] = total
     lines = [one for one in found if one.how == "line"]
     for one in [*lines, *(_near_each_other(table, schema) if looked_for(table, schema) else ())]:
         if one.name not in relations and (apart := _few_apart(table, schema, one)) is not None:
