@@ -55,8 +55,8 @@ def percentages_among(
 
 
 def _relation(names: tuple[str, ...], total: float, every: Rows) -> Relation:
-    """Columns that add up to a total, as all are rounded: it is missed by whole digits, fewer than half as many as there
-    are columns, and these are rounded to less than half a digit more."""
+    """Columns that add up to a total, as all are rounded: it is missed by whole digits, fewer than half as many as these
+    are, and half a digit more is open as of any sum."""
     digits = (len(names) + 1) // 2 - 1
     slack = 2 * digits * half_digit(every.columns[names[0]])
     return Relation(names=names, weights=(1.0,) * len(names), constant=total, rounded=True, slack=slack)
