@@ -1065,7 +1065,9 @@ class TestBands:
             ),
             lambda frame: frame.iloc[:12],
             lambda frame: frame.assign(band=np.where(frame.age < 89, "most", "oldest")),  # hardly a row says so
-            lambda frame: frame.assign(age=frame.x + np.where(frame.band == "65+", 40, 0), band=frame.band == "65+"),
+            lambda frame: frame.assign(
+                age=frame.x + np.where(frame.band == "65+", 40, 0), band=np.where(frame.band == "65+", "old", "young")
+            ),
         ],
     )
     def test_what_may_be_chance_is_not(self, spoil: Callable[[pd.DataFrame], pd.DataFrame]) -> None:

@@ -55,7 +55,7 @@ def percentages_among(
 
 
 def _relation(names: tuple[str, ...], total: float, every: Rows) -> Relation:
-    """Columns that add up to a total, as all are rounded: it is missed by whole digits, fewer than half as many as these
+    """Columns that add up to a total, as all are rounded: it is missed by whole digits, fewer than half as many as they
     are, and half a digit more is open as of any sum."""
     digits = (len(names) + 1) // 2 - 1
     slack = 2 * digits * half_digit(every.columns[names[0]])
