@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.encoding.test_relations import hidden, holed, kept, schema_of
+from tests.encoding.test_relations import codes_in, hidden, holed, kept, schema_of
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.redrawing import Checks
 
 ITEMS = list("abcde")
 
@@ -65,6 +66,25 @@ def test_fills_keep_to_them() -> None:
         assert (one[ITEMS].sum(axis=1) == one.score).all() and (one.u + one.v + one.rare == one.total).all()
         alone = holes[[*ITEMS, "score"]].sum(axis=1) == 1
         assert (one[alone][[*ITEMS, "score"]] == frame[alone][[*ITEMS, "score"]]).all(axis=None)
+
+
+def test_they_stay_levels_where_a_sum_is_moved_for_an_order() -> None:
+    rng, n = np.random.default_rng(0), 400
+    frame = pd.DataFrame({"used_beds": rng.poisson(4, n), "extra": (rng.random(n) < 0.4).astype(int)})
+    frame["used_total"] = frame.used_beds + frame.extra
+    frame["beds_total"] = frame.used_total + rng.poisson(0.7, n)
+    schema = schema_of(frame)
+    assert "used_total" in sums(schema) and ("used_total", "beds_total") in {(o.low, o.high) for o in schema.orders}
+    holes = hidden(frame, "used_total")
+    holes["extra"], holes["used_beds"] = rng.random((2, n)) < [[0.7], [0.3]]
+    for one in kept(frame, holes, schema):
+        assert np.isin(one.extra, (0, 1)).all() and (one.used_beds + one.extra == one.used_total).all()
+        known = holes.sum(axis=1) == 2
+        assert (one.used_total <= one.beds_total)[known].all()
+    true = codes_in(frame, schema)
+    tried = true + (np.array(schema.modelled) == "extra") * (frame.index.to_numpy()[:, None] % 3)
+    within = Checks(schema, holes.to_numpy()).within(tried, true)
+    assert within.tolist() == (tried[:, schema.modelled.index("extra")] <= 1).tolist()
 
 
 @pytest.mark.parametrize("seed", range(4))
