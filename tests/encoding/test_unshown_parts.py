@@ -74,6 +74,12 @@ def test_a_part_of_another_name_is_one_where_rows_tell_it() -> None:
         assert ("lynx" in relation.names) == part
 
 
+def test_where_it_is_open_the_sum_is_not_kept_to() -> None:
+    frame, holed, _ = counted(other="lynx")
+    holed.loc[frame.index[frame.lynx > 0][3:], "abundance"] = np.nan  # few rows tell, and its name says nothing
+    assert not [one for one in schema_of(holed).relations if one.how == "sum"]
+
+
 def test_details_list_all_parts() -> None:
     schema = schema_of(counted()[1])
     every = "'abundance' = 'sp1' + 'sp2' + 'sp3' + 'sp4' + 'sp5'"

@@ -22,8 +22,8 @@ from vgi_cli.encoding.summands import adds_up
 from vgi_cli.encoding.sums import TIE, Rows
 from vgi_cli.table.base import Table
 
-CLEAR, SOME = 3.0, 1.0
-"""Nats by which rows that lack other parts decide; by fewer than the latter they say nothing."""
+CLEAR = 3.0
+"""Nats by which rows that lack other parts decide (20 to 1); of a column with any name more, by the choice of it."""
 
 
 class Unshown(NamedTuple):
@@ -47,7 +47,7 @@ class Unshown(NamedTuple):
             return "in" if self.nats > -CLEAR else "out"
         if self.nats >= CLEAR + np.log(columns):
             return "in"
-        return "out" if self.nats < SOME else "open"
+        return "out" if self.nats < CLEAR else "open"
 
 
 def with_unshown_parts(relation: Relation, every: Rows) -> Relation | None:
