@@ -124,6 +124,13 @@ class TestFound:
         assert less.words() == "'y' = -'a' + 2.5 'b' - 7"
         assert less.words(counted=False) == "'y' follows from columns 'a', 'b'"
 
+    def test_long_round_factors_are_powers_of_ten(self) -> None:
+        for factor, text in ((1e9, "1e9 × "), (2.5e8, "2.5e8 × "), (1e4, "10000 × "), (1e-9, "1e-09 × ")):
+            one = Relation(names=("pc", "gdp", "people"), how="product", weights=(1.0, -1.0, 1.0), constant=factor)
+            assert one.words() == f"'pc' = {text}'gdp' / 'people'"
+        inverse = Relation(names=("net", "gross", "n"), how="product", weights=(1.0, -1.0, 1.0), constant=1 / 0.86)
+        assert inverse.words() == "'net' = 'gross' / 0.86 / 'n'"
+
     @pytest.mark.parametrize(
         "spoiled",
         [
@@ -1058,7 +1065,9 @@ class TestBands:
             ),
             lambda frame: frame.iloc[:12],
             lambda frame: frame.assign(band=np.where(frame.age < 89, "most", "oldest")),  # hardly a row says so
-            lambda frame: frame.assign(age=frame.x + np.where(frame.band == "65+", 40, 0), band=frame.band == "65+"),
+            lambda frame: frame.assign(
+                age=frame.x + np.where(frame.band == "65+", 40, 0), band=np.where(frame.band == "65+", "old", "young")
+            ),
         ],
     )
     def test_what_may_be_chance_is_not(self, spoil: Callable[[pd.DataFrame], pd.DataFrame]) -> None:

@@ -323,9 +323,9 @@ class Relation:
             return np.asarray(np.abs(values) @ np.abs(weights) + abs(self.constant))
         return np.maximum(np.abs(self.solved(values, 0, values[..., 0])), np.abs(values[..., 0]))
 
-    def words(self, counted: bool = True) -> str:
+    def words(self, counted: bool = True, *, whole: bool = False) -> str:
         """`'cnt' = 'casual' + 'registered'`; `counted`: whether weights and constants say something to a reader, which
-        those of dates do not."""
+        those of dates do not; `whole`: with all terms of a sum."""
         first, *others = self.names
         if self.how == "levels":
             return f"'{first}' and the levels of '{others[0]}' go one to one"
@@ -357,7 +357,7 @@ class Relation:
             return f"'{first}' - '{others[0]}' is from {least} to {most}"
         if not counted:
             return f"'{first}' follows from {named('column', others)}"
-        return f"'{first}' = {self._sum}{self._rounding}"
+        return f"'{first}' = {self._sum(whole)}{self._rounding}"
 
     @property
     def _counted(self) -> str:
@@ -376,12 +376,11 @@ class Relation:
         digits = "" if self.significant is None else f" to {self.significant} digits"
         return f", rounded{side}{digits}" * self.rounded
 
-    @property
-    def _sum(self) -> str:
-        """`2 'a' - 'b' + 7`."""
+    def _sum(self, whole: bool) -> str:
+        """`2 'a' - 'b' + 7`; `whole`: with all terms."""
         terms = [(-weight, f"'{name}'") for name, weight in zip(self.names[1:], self.weights[1:], strict=True)]
         texts = [_signed(weight, f"{_times(abs(weight))}{name}") for weight, name in terms]
-        if len(texts) > SHOWN:
+        if len(texts) > SHOWN and not whole:
             texts = [*texts[: SHOWN - 1], f" + … ({len(texts) - SHOWN + 1} more)"]
         if self.constant:
             texts.append(_signed(self.constant, plain(abs(self.constant))))
@@ -405,7 +404,7 @@ class Relation:
         inverse = _short_inverse(self.constant)
         if inverse is not None:
             below.insert(0, inverse)
-        constant = [plain(self.constant)] if (self.constant != 1 and inverse is None) or not above else []
+        constant = [_written(self.constant)] if (self.constant != 1 and inverse is None) or not above else []
         return " × ".join([*constant, *above]) + "".join(f" / {one}" for one in below)
 
 
@@ -442,7 +441,7 @@ def _times(weight: float) -> str:
     """`1.8 `, `1/3 `, nothing of 1."""
     if weight == 1:
         return ""
-    if len(shown := plain(weight)) <= MOST_SHOWN:
+    if len(shown := _written(weight)) <= MOST_SHOWN:
         return f"{shown} "
     simple = Fraction(weight).limit_denominator(PARTS_OF_ONE)
     if float(simple) == weight:
@@ -454,7 +453,14 @@ def _times(weight: float) -> str:
 def _short_inverse(factor: float) -> str | None:
     """The inverse of a positive factor that is no short number, where that is one; None where it is not."""
     inverse = plain(float(f"{1 / factor:.{INVERSE_DIGITS}g}"))
-    return inverse if len(plain(factor)) > MOST_SHOWN >= len(inverse) else None
+    return inverse if len(_written(factor)) > MOST_SHOWN >= len(inverse) else None
+
+
+def _written(factor: float) -> str:
+    """A positive factor as text: `1e9` of a long number with few digits."""
+    shown, (digits, power) = plain(factor), f"{factor:.{INVERSE_DIGITS - 1}e}".split("e")
+    short = f"{plain(float(digits))}e{int(power)}"
+    return short if len(shown) > MOST_SHOWN >= len(short) and float(short) == factor else shown
 
 
 def _signed(value: float, text: str) -> str:

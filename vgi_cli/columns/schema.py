@@ -351,7 +351,10 @@ def _fits(relation: Relation, schema: Schema) -> bool:
         first, *dates = (columns[name].kind for name in relation.names)
         counted = [count for count, _ in relation.dates]
         return first in ("numeric", "integer") and counted == [{"date": "D", "datetime": "s"}.get(one) for one in dates]
-    return not any(counts)
+    truths = relation.how == "sum" and not counts[0]
+    return all(
+        not count or (truths and columns[n].kind == "boolean") for n, count in zip(relation.names, counts, strict=True)
+    )
 
 
 def kinds_in(text: str) -> list[str]:

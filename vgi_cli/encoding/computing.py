@@ -142,18 +142,19 @@ def _off_half_way(values: Floats, digit: Floats, to: HalfWay) -> Floats:
 
 def _as_rounded(cells: RelationCells, place: int, drawn: Floats, said: Floats, chance: Floats | None) -> Floats:
     """Cells [m, n] at a place of a sum of which all columns are rounded: as they were drawn where rounding explains how
-    far they are from what the others say; else as far as it brings the others by `chance`. So with two columns that
-    differ by a few values alone."""
+    far they are from what the others say; else as far as it brings the others by `chance`, but within the limits of the
+    column where it may. Of two columns that differ by a few values alone, as far as was seen."""
     relation, weights = cells.relation, np.abs(np.array(cells.relation.weights))
     half = cells.half / weights[place]
     near = np.abs(drawn - said) <= (1 - NEARLY) * half
-    if chance is None:
-        return np.where(near, drawn, _brought(drawn, said - half, said + half) if relation.apart else said)
-    if relation.apart:
+    if relation.apart and chance is None:
+        return np.where(near, drawn, _brought(drawn, said - half, said + half))
+    if relation.apart and chance is not None:
         seen = np.array(relation.apart)[np.minimum((chance * len(relation.apart)).astype(int), len(relation.apart) - 1)]
         return np.where(near, drawn, said + (1 if place == 0 else -1) * (seen - relation.constant))
     halves = weights * np.array([half_digit(column) for column in cells.columns]) / weights[place]
-    return np.where(near, drawn, said + quantiles(chance, np.delete(halves, place)))
+    moved = said if chance is None else said + quantiles(chance, np.delete(halves, place))
+    return np.clip(np.where(near, drawn, moved), *_within_limits(cells.columns[place], said - half, said + half))
 
 
 def as_far_as_agrees(

@@ -51,6 +51,7 @@ from vgi_cli.encoding.straight import torn
 from vgi_cli.encoding.structural_zeros import structural_zeros_among
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.encoding.texts import looks_written, read_as_numbers
+from vgi_cli.encoding.unshown_parts import unshown_lines
 from vgi_cli.errors import InputError, RefusedColumns, UsageError, nearest
 from vgi_cli.table.base import Table
 
@@ -102,6 +103,7 @@ def infer_schema(
     twins = without_excepted(redundant(found, schema), excepted)
     doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(twins, schema)]
     keys = excepted_keys(table, schema, [one.relation.names[0] for one in excepted])
+    doubts += capped(unshown_lines(table, schema))
     doubts += capped([*excepted_words(excepted, table, schema), *excepted_key_words(keys, schema)])
     return schema, _notes(table, schema, rows is not None, kinds) + quantities + doubts
 

@@ -44,6 +44,7 @@ from vgi_cli.encoding.retrying import retry
 from vgi_cli.encoding.skips import against_answers, keep_skips, keep_thresholds, unkept_skips
 from vgi_cli.encoding.spreads import term_spreads
 from vgi_cli.encoding.structural_zeros import keep_structural_zeros
+from vgi_cli.encoding.summands import as_summand
 from vgi_cli.encoding.unpaired import Unpaired, departing_fills
 
 LATE = ("bands", "part")
@@ -457,6 +458,7 @@ def _cells_of(relations: Sequence[Relation], filled: DrawnRows, schema: Schema) 
     for one in relations:
         places = np.array([schema.modelled.index(name) for name in one.names])
         columns = [schema.encoded[place] for place in places]
+        columns = list(map(as_summand, columns)) if one.how == "sum" else columns
         digit = half_digit(columns[0])
         chance = None
         if filled.uniform is not None and one.slack:

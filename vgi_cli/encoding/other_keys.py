@@ -23,6 +23,7 @@ from vgi_cli.encoding.computing import MOST_AT_ONCE
 from vgi_cli.encoding.orders import keep_orders, pairs_in_order, pairs_out_of_order
 from vgi_cli.encoding.redrawing import Checks, DrawnRows
 from vgi_cli.encoding.redundant import half_digit
+from vgi_cli.encoding.summands import as_summand
 from vgi_cli.encoding.sums import FLOAT
 from vgi_cli.encoding.ties import crossed
 
@@ -168,7 +169,7 @@ class _Tried:
             values = exact[:, places]
             values[:, places.index(place)] = wanted
             for at, other in enumerate(places):
-                column = self._schema.encoded[other]
+                column = as_summand(self._schema.encoded[other])
                 if other != place and free[:, other].any():
                     with np.errstate(all="ignore"):
                         said = one.solved(values, at, values[:, 0])

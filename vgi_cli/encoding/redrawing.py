@@ -19,6 +19,7 @@ from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.orders import out_of_order
 from vgi_cli.encoding.redundant import as_number, half_digit
+from vgi_cli.encoding.summands import as_summand
 from vgi_cli.encoding.unpaired import Unpaired, departing_fills
 
 OTHERS = 4
@@ -124,6 +125,8 @@ class Checks:
         self._zeros = [(pair, [names.index(name) for name in pair.names]) for one in zeros for pair in one.single()]
         seen = [[np.unique(part, return_counts=True) for part in np.array(one.seen).T] for one in zeros]
         self._seen = [own for one, own in zip(zeros, seen, strict=True) for _ in one.pairs]
+        numbers = [(place, as_number(as_summand(column))) for place, column in enumerate(schema.encoded)]
+        self._ends = [(place, number.ends) for place, number in numbers if number is not None]
         self._stay = {names.index(one.name) for one in schema.rules}
 
     def pairs(self, codes: Floats, rows: Ints) -> Bools:
@@ -156,12 +159,9 @@ class Checks:
         """[n] which codes [n, columns] lie within the limits of their columns, or are as they were `before` [n,
         columns]: what other cells determine may lie beyond, and a value that is tried determines nothing."""
         able = np.ones(len(codes), bool)
-        for place, column in enumerate(self._schema.encoded):
-            number = as_number(column)
-            if number is not None:
-                least, most = number.ends
-                own = codes[:, place]
-                able &= ((own >= least) & (own <= most)) | (own == before[:, place])
+        for place, (least, most) in self._ends:
+            own = codes[:, place]
+            able &= ((own >= least) & (own <= most)) | (own == before[:, place])
         return able
 
     def options(self, codes: Floats, pair: int, fixed: Bools, row: int) -> list[tuple[int, float]]:

@@ -28,6 +28,7 @@ from vgi_cli.columns.structural_zeros import EXAMPLES, StructuralZeros
 from vgi_cli.columns.wording import SHOWN, capped, named, some_of, typed
 from vgi_cli.encoding.apart import Rule
 from vgi_cli.encoding.dates import dated, part_between
+from vgi_cli.encoding.summands import adds_up
 from vgi_cli.table.base import Table
 
 UNLESS_KEPT = "`--set table.relations=ignore` if that is chance"
@@ -88,6 +89,10 @@ MOST_NOTED, MOST_NOTED_CELLS = 100, 4_000_000
 """Columns, and their cells, among which redundant ones are looked for before every fit."""
 
 
+SUMS = ("sum", "rounded")
+"""Candidates that are sums of several columns, of which some may be truth values."""
+
+
 class Redundant(NamedTuple):
     """A column that others determine.
 
@@ -127,10 +132,10 @@ def redundant_words(one: Redundant) -> str:
     )
 
 
-def relation_words(relation: Relation, schema: Schema) -> str:
-    """`'cnt' = 'casual' + 'registered'`, of columns of a schema."""
+def relation_words(relation: Relation, schema: Schema, *, whole: bool = False) -> str:
+    """`'cnt' = 'casual' + 'registered'`, of columns of a schema; `whole`: with all terms of a sum."""
     moments = {column.name for column in schema.encoded if isinstance(column, Moment)}
-    return relation.words(counted=not moments & set(relation.names))
+    return relation.words(counted=not moments & set(relation.names), whole=whole)
 
 
 def looked_for(table: Table, schema: Schema) -> bool:
@@ -149,15 +154,17 @@ def kept_words(schema: Schema) -> list[str]:
 
 
 def rest_of_kept(schema: Schema) -> list[str]:
-    """A line on each that `kept_words` leaves out."""
-    return [f"in every row, and in fills: {words}" for words in kept_to_tell(schema)[SHOWN:]]
+    """A line on each that `kept_words` leaves out, or of which it does not say all terms."""
+    short, whole = kept_to_tell(schema), kept_to_tell(schema, whole=True)
+    rest = [words for i, words in enumerate(whole) if i >= SHOWN or words != short[i]]
+    return [f"in every row, and in fills: {words}" for words in rest]
 
 
-def kept_to_tell(schema: Schema) -> list[str]:
+def kept_to_tell(schema: Schema, *, whole: bool = False) -> list[str]:
     """What `every_kept` says, with how often columns in order are equal, but for structural zeros of two columns of
     which one follows from the other by way of a third one."""
     told = [one for one in schema.structural_zeros if not _follows(schema.relations, *one.names)]
-    return every_kept(replace(schema, structural_zeros=tuple(told)), ties=True)
+    return every_kept(replace(schema, structural_zeros=tuple(told)), ties=True, whole=whole)
 
 
 def _follows(relations: Sequence[Relation], first: str, second: str) -> bool:
@@ -180,15 +187,17 @@ def _reached(above: Mapping[str, Collection[str]], start: str) -> set[str]:
     return found
 
 
-def every_kept(schema: Schema, moved: Collection[str] | None = None, *, ties: bool = False) -> list[str]:
+def every_kept(
+    schema: Schema, moved: Collection[str] | None = None, *, ties: bool = False, whole: bool = False
+) -> list[str]:
     """The relations, orders, skips, thresholds and structural zeros of a schema in words; `moved`: those that are left
-    alone if these columns are; `ties`: with how often columns in order are equal."""
+    alone if these columns are; `ties`: with how often columns in order are equal; `whole`: with all terms of sums."""
 
     def counts(names: Iterable[str]) -> bool:
         return moved is None or not set(moved).isdisjoint(names)
 
     return [
-        *(relation_words(one, schema) for one in schema.relations if counts(one.names)),
+        *(relation_words(one, schema, whole=whole) for one in schema.relations if counts(one.names)),
         *(one.words() for one in schema.lookups if counts((one.name,))),
         *(one.words_of_ties() if ties else one.words() for one in schema.orders if counts((one.low, one.high))),
         *(_skip_words(same, schema) for same in alike_skips(schema.skips) if counts((same[0].name,))),
@@ -327,6 +336,7 @@ def candidates(table: Table, schema: Schema) -> list[Redundant]:
         *_groups(columns, codes),
         *_bands(columns, codes),
         *_sums(columns, codes),
+        *_sums_with_truths(columns, codes),
         *_products(columns, codes),
         *_parts_of_dates(columns, codes),
         *_numbers(columns, codes),
@@ -541,6 +551,15 @@ def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats], *, backwa
     digits = {column.name: half_digit(column) for column in columns if as_number(column) is not None}
     numbers = {column.name for column in columns if isinstance(column, Number)} if backwards else set()
     return [one for one in _linear(digits, codes) if not one.backwards or {one.name, *one.by} <= numbers]
+
+
+def _sums_with_truths(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
+    """Numbers that are sums of others and of truth values of 0 and 1, wherever these stand."""
+    truths = {column.name: 0.0 for column in columns if adds_up(column)} if len(columns) <= MOST_NOTED else {}
+    digits = {column.name: half_digit(column) for column in columns if isinstance(column, Number)}
+    found = _linear({**truths, **digits}, codes) if truths else []
+    sums = [one for one in found if one.how in SUMS and one.name in digits and not truths.keys().isdisjoint(one.by)]
+    return [one._replace(by=tuple(name for name in codes if name in one.by)) for one in sums]
 
 
 def _products(
@@ -775,7 +794,7 @@ def _pursued(names: Sequence[str], x: Floats, most: _Left) -> list[Redundant]:
     near = most.near
     found: list[Redundant] = []
     kept: list[int] = []
-    r = _likely(x)
+    r = likely_r(x)
     for later, name in enumerate(names):
         weights = np.abs(np.linalg.solve(r[np.ix_(kept, kept)], r[kept, later]))
         ways = _parts(x[:, later], x[:, kept]), _parts(x[:, later], x[:, kept], np.argsort(-weights, kind="stable"))
@@ -802,7 +821,7 @@ def _pursued(names: Sequence[str], x: Floats, most: _Left) -> list[Redundant]:
     return found
 
 
-def _likely(x: Floats) -> Floats:
+def likely_r(x: Floats) -> Floats:
     """[columns, columns] correlations of x [N, columns] by the rows that have both, with variances added that make them
     those of some law."""
     n, r = pairwise_r(x)

@@ -24,10 +24,12 @@ from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, factors_of
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.ages import AGES, RULES, ages_among, ages_to_a_day
 from vgi_cli.encoding.dates import part_between
+from vgi_cli.encoding.percentages import percentages_among
 from vgi_cli.encoding.redundant import (
     COARSE,
     FEWEST_OF_SHARE,
     NEAR,
+    SUMS,
     Redundant,
     codes_of,
     half_digit,
@@ -60,6 +62,7 @@ from vgi_cli.encoding.sums import (
     some_rows,
     sum_of,
 )
+from vgi_cli.encoding.unshown_parts import with_unshown_parts
 from vgi_cli.table.base import Table
 
 ENOUGH = 20.0
@@ -127,12 +130,15 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
             said_of = relation_of(every, one, "rounded") if one.name not in relations else None
             if said_of is not None and _is_rounded_by(said_of, every):
                 relations[one.name] = said_of
-    relations = _once(relations, every)
+    whole = {name: with_unshown_parts(one, every) for name, one in _once(relations, every).items()}
+    relations = {name: one for name, one in whole.items() if one is not None}
     if looked_for(table, schema):
         settled = [name for name, one in relations.items() if not one.coded]
         for share in share_relations(every, settled):
             if share.names[0] not in relations and not implied(share, list(relations.values()), every.columns):
                 relations[share.names[0]] = share
+        for total in percentages_among(every, list(relations.values()), enough):
+            relations[total.names[0]] = total
     lines = [one for one in found if one.how == "line"]
     for one in [*lines, *(_near_each_other(table, schema) if looked_for(table, schema) else ())]:
         if one.name not in relations and (apart := _few_apart(table, schema, one)) is not None:
@@ -335,7 +341,11 @@ def relation_of(every: CodedRows, one: Redundant, way: Way) -> Relation | None:
     own = [columns[name] for name in names]
     if any(column.pooled for column in own):
         return None
-    if one.how not in ("bands", "groups") and not isinstance(own[-1], Levelled):
+    truths = one.how in SUMS and any(isinstance(column, Levelled) for column in own)
+    levels = not truths and isinstance(own[-1], Levelled)
+    if truths and (way == "all rounded" or isinstance(own[0], Levelled)):
+        return None  # truth values are not rounded
+    if one.how not in ("bands", "groups") and not levels:
         return _relation_of_numbers(every, one, way)
     if way != "exact":
         return None  # what levels say is exact, or nothing
@@ -351,7 +361,7 @@ def relation_of(every: CodedRows, one: Redundant, way: Way) -> Relation | None:
 
 
 def _relation_of_numbers(every: CodedRows, one: Redundant, way: Way) -> Relation | None:
-    """The same of a candidate of which all columns are of numbers."""
+    """The same of a candidate of which all columns are of numbers, or truth values among them."""
     digits = every.digits((one.name, *one.by))
     if way == "rounded" and not digits.rounded:
         return None

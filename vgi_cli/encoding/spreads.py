@@ -16,6 +16,7 @@ from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.spreads import Spread
 from vgi_cli.encoding.redundant import as_number, codes_of
+from vgi_cli.encoding.summands import adds_up
 from vgi_cli.table.base import Table
 
 FEWEST, ROWS = 30, 2_000
@@ -39,7 +40,7 @@ def spreads_among(table: Table, schema: Schema) -> tuple[Spread, ...]:
         found
         for column in schema.encoded
         for logs in (False, True)
-        if (column.name, logs) in asked and as_number(column) is not None
+        if (column.name, logs) in asked and (as_number(column) is not None or adds_up(column))
         if (found := _spread(column.name, logs, codes, shuffled)) is not None
     )
 

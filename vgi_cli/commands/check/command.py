@@ -215,7 +215,7 @@ def _described(
         ],
         "missing": _missing(holes),
         "suspects": [*doubts, *lines],
-        "relations": kept_to_tell(schema),
+        "relations": kept_to_tell(schema, whole=True),
         "redundant": [
             {"name": t.name, "by": list(t.by), "how": t.how, "exact": t.exact, "kept": t.name in kept} for t in twins
         ],
