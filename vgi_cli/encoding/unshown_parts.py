@@ -1,6 +1,6 @@
 """Parts of a sum that do not vary in the rows which show it: a rare species that is 0 in all complete rows, say.
 
-Whether such a column is a part is not told by the rows that have all cells. CodedRows that lack other parts often tell it:
+Whether such a column is a part is not told by the rows that have all cells. Rows that lack other parts often tell it:
 what they leave of the total has to be what the missing parts come to elsewhere. Where they do not, its name may.
 """
 
