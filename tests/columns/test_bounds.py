@@ -77,6 +77,11 @@ def bounds(values: Any, **options: Any) -> tuple[tuple[float, str] | None, tuple
         ([4] * 30 + [1, 3, 3, 5, 5], (1.0, "few"), (5.0, "few")),  # whoever answered, 1 was a choice
         (np.tile([10, 20, 30], 20), (10.0, "few"), (30.0, "few")),
         (np.repeat(np.arange(11), 9), (0.0, "few"), (10.0, "few")),
+        # half steps: marks and stars; hours are too many
+        (RNG.integers(2, 12, 200) / 2, (1.0, "halves"), (5.5, "halves")),
+        (RNG.integers(1, 11, 200) / 2, (0.5, "halves"), (5.0, "halves")),
+        ([*np.repeat(np.arange(8), 20) / 2, 4.0, 4.5], (0.0, "halves"), None),
+        (np.tile(np.arange(1, 14) / 2, 9), (0.5, "sign"), None),
         # counts: their largest value is rare, or there are too many
         ([*np.repeat(np.arange(8), 20), 8, 9], (0.0, "few"), None),
         ([0] * 40 + [1] * 25 + [2] * 12 + [3] * 6 + [5, 8, 14], (0.0, "sign"), None),

@@ -19,13 +19,15 @@ from vgi_cli.columns.lattice import Lattice, Spike, find_spikes
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.errors import UsageError
 
-Why = Literal["sign", "spike", "few", "even", "calendar", "levels", "type", "asked", "observed"]
+Why = Literal["sign", "spike", "few", "halves", "even", "calendar", "levels", "type", "asked", "observed"]
 GIVEN = ("asked", "type")
 """Reasons that are no guess."""
 
 FEW, MOST_FEW = 7, 12
-"""Whole numbers from the least to the greatest observed one, up to which a column is a scale: its ends are limits. With
-more than FEW the last values of a count look alike, so an end is one only ..."""
+"""Whole numbers, or half ones, from the least to the greatest observed one, up to which a column is a scale: its ends
+are limits. With more than FEW the last values of a count look alike, so an end is one only ..."""
+HALF = 0.5
+"""Steps of marks and stars that are no whole numbers."""
 OFTEN = 5
 """... where it holds that many cells: the largest of a count is hardly ever seen more than once or twice."""
 SPARSE = 0.5
@@ -63,6 +65,7 @@ class Bound:
     sign      no observed value lies on the other side of zero
     spike     values pile up there
     few       the end of a few whole numbers
+    halves    the end of a few numbers in half steps
     calendar  the end of days, months, hours or the like, by the column's name
     levels    the end of those values that alone occur
     type      what the column's type in the file can hold
@@ -142,9 +145,9 @@ def bounds_of(
     calendar  the ends of what the column counts, by its name (`calendar_ends`)
 
     Both are values that the column can take. A natural limit is, the first of these that there is: values that pile up
-    at the end; few whole numbers; the end itself, where cells of a rounded column are dense up to both ends and pile up
-    at none; the end of what the column counts; zero, where no value lies beyond it (and not zero itself unless it was
-    observed); the limit of the type.
+    at the end; few whole numbers, or half steps; the end itself, where cells of a rounded column are dense up to both
+    ends and pile up at none; the end of what the column counts; zero, where no value lies beyond it (and not zero
+    itself unless it was observed); the limit of the type.
     """
     piles: tuple[Spike, ...] = ()
     if lattice is not None and (asked is None or asked.rule == "range"):
@@ -190,8 +193,8 @@ def _bound(
     for pile in piles:
         if lattice is not None and pile.holds(np.array(end), lattice.resolution):
             return Bound(pile.value, "spike")
-    if whole and lattice is not None and _is_scale(values, lattice, end):
-        return Bound(end, "few")
+    if lattice is not None and (whole or lattice.resolution == HALF) and _is_scale(values, lattice, end):
+        return Bound(end, "few" if whole else "halves")
     if zero and lattice is not None and not lattice.stand_in and not piles and _is_even(values, lattice.resolution):
         return Bound(end, "even")
     if zero and side * end <= 0:
@@ -202,7 +205,7 @@ def _bound(
 
 
 def _is_scale(values: Floats, lattice: Lattice, end: float) -> bool:
-    """Whether the end of a column of whole numbers is that of a scale."""
+    """Whether the end of a column of whole numbers, or of half ones, is that of a scale."""
     span = round((float(values.max()) - float(values.min())) / lattice.resolution) + 1
     if span > MOST_FEW or 2 * len(np.unique(values)) > len(values):
         return False

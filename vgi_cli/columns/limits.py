@@ -22,6 +22,7 @@ WHY: dict[str, tuple[str, str]] = {
     "sign": ("its sign", "on their side of zero"),
     "spike": ("values pile up there", "within an end where values pile up"),
     "few": ("few whole numbers", "on a scale of few whole numbers"),
+    "halves": ("few half steps", "on a scale of few half steps"),
     "even": ("cells are dense up to both ends", "within ends up to which cells are dense"),
     "calendar": ("the calendar", "within the calendar"),
     "levels": ("the values that occur", "on the values that occur"),
