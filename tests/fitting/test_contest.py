@@ -593,6 +593,7 @@ def test_each_model_of_a_weight_is_shown() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full_fits("fitting.contest.scoring.HIDDEN_PARTS")
 def test_columns_that_say_nothing_of_each_other_are_said_to(tmp_path: Path) -> None:
     line = "columns say little of each other, or too little for so few rows"
     for frame, correlation in ((normal(60, 0, 0.0), 0), (normal(60, 0), 0.9)):

@@ -107,6 +107,7 @@ def test_chains_are_traced(vgi: Vgi, chained: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full_fits
 def test_chains_that_cannot_be_shown_are_told_in_words(vgi: Vgi, runs: Path) -> None:
     small = ["--set", "model.latents=1", "--set", "model.encoder=[4]", "--set", "model.decoder=[4]"]
     fit = ["--model", "vae", "--method", "mvae", *small, "--epochs", "2", "--set", "bootstrap=none", "--threads", "1"]
