@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -26,8 +26,8 @@ FAR, CLEARLY = 0.05, 0.01
 """A candidate whose score is worse than the best by a larger share of that is in no average; nor is one that fills a
 column worse by such a share where this has a probability of at most CLEARLY by chance, in any column."""
 BETTER = 2.0
-"""Standard errors by which a factor model has to be better than the best with full covariances, where these are well
-determined."""
+"""Standard errors by which a model has to be better than the best of those that say more: a factor model than full
+covariances that are well determined, one whose numbers hang on no level than those whose numbers do."""
 UNLIKE, SURELY = 0.05, 3.0
 """Nats for each column of numbers, and standard errors, by which a candidate describes held-out rows clearly worse than
 the same form under another transform."""
@@ -154,10 +154,7 @@ class Standings:
             for one, other in self.entries
             if one.recipe.model.settings.get("dependence") == "linear" and not lags(other, best)
         ]
-        if not able:
-            return False
-        mean, error = _gap(scores.cells, min(able, key=lambda cells: float(cells.mean())))
-        return mean > -BETTER * error
+        return _gives_way(scores.cells, able)
 
     def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
         """Whether held-out rows are described clearly worse than by another model that fills cells about as well, in
@@ -198,10 +195,7 @@ class Standings:
             and not only_factors(one.recipe.model.settings)
             and not lags(other, best)
         ]
-        if not finer:
-            return False
-        mean, error = _gap(scores.cells, min(finer, key=lambda cells: float(cells.mean())))
-        return mean > -BETTER * error
+        return _gives_way(scores.cells, finer)
 
 
 def _can_be_recoded(own: Candidate, other: Candidate) -> bool:
@@ -220,6 +214,14 @@ def lags(scores: Scores, best: Scores) -> bool:
     quantile = torch.special.ndtri(torch.tensor(1 - CLEARLY / max(int(known.sum()), 1), dtype=torch.float64))
     worse = (mean > quantile * error) & (mean > FAR * best.losses.nanmean(0).abs())
     return bool((worse & known).any())
+
+
+def _gives_way(ours: Tensor, others: Sequence[Tensor]) -> bool:
+    """Whether there are others that say more, and ours [R] is not clearly better than the best of them."""
+    if not others:
+        return False
+    mean, error = _gap(ours, min(others, key=lambda cells: float(cells.mean())))
+    return mean > -BETTER * error
 
 
 def _gap(ours: Tensor, theirs: Tensor) -> tuple[float, float]:
