@@ -90,7 +90,8 @@ def test_nothing_is_held_against_a_good_fit() -> None:
     ("numbers", "level"),
     [
         (with_training(finished=False), "bad"),
-        (with_training(rise=0.05), "bad"),
+        (with_training(rise=0.05, steps=300), "bad"),
+        (with_training(rise=0.05, steps=5000), "look"),
         (with_training(rise=0.05, stopped_by="converged"), "good"),
         (with_training(rise=None, judged_by="nothing", steps=10), "bad"),
         (with_training(rise=None, judged_by="nothing", steps=5000), "look"),

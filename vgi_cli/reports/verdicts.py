@@ -16,7 +16,8 @@ MUCH_MISSING = 0.5
 RISING = 0.02
 """What the training curve may still gain in its last third, nats a row for each modelled column."""
 FEW_STEPS = 500
-"""Steps below which a fit of too few epochs to see a curve is called bad."""
+"""Steps below which a fit whose curve rises, or is too short to be seen, is called bad. Of more steps, what rises may
+be no more than how well the model knows these rows."""
 STRAIN = 2.0
 """How far the imputations of a fit by plmcmc may be from their observed cells, 1 where they follow them."""
 RHAT_LOOK, RHAT_BAD = 1.1, 1.3
@@ -135,6 +136,9 @@ def _level(numbers: Numbers) -> Iterable[Verdict]:
             return [Verdict("training", "look", text)]
         return [Verdict("training", "good", f"Held-out rows gained no more; the fit did {_epochs(training.epochs)}.")]
     gained = f"{'its last third gained' if training.judged_by == 'curve' else 'going on would gain'} {gained}"
+    if rising and training.judged_by == "curve" and training.steps >= FEW_STEPS:
+        text = f"The curve of the rows of the fit was still rising when it ended: {gained}. Whether more epochs"
+        return [Verdict("training", "look", f"{text} (--epochs) would fit other rows better, --val 0.1 tells.")]
     if rising:
         text = f"The curve was still rising when the fit ended: {gained}. More epochs (--epochs) would fit better."
         return [Verdict("training", "bad", text)]
