@@ -198,7 +198,7 @@ class TestFound:
         frame["year"] = frame.date.dt.year
         frame["age"] = frame.year - frame.born
         found = {one.words() for one in schema_of(frame).relations}
-        assert found == {"'age' = -'born' + 'year'", "'year' is the year of 'date'"}
+        assert found == {"'age' = 'year' - 'born'", "'year' is the year of 'date'"}
 
     def test_a_date_is_no_line_of_its_parts(self) -> None:
         frame = parted()[["year", "month", "day", "date", "x"]]

@@ -75,7 +75,7 @@ def test_products_lines_and_rounded_ones() -> None:
     excepted, lines, _ = found(frame)
     assert [(one.rows, one.of) for one in excepted] == [((3,), N), ((7,), N - 1)]
     assert lines[0].startswith("'paid' = 'price' × 'count', rounded, in 499 of the 500 rows")
-    assert lines[1].startswith("'awake' = -'asleep' + 24, in 498 of the 499 rows")
+    assert lines[1].startswith("'awake' = 24 - 'asleep', in 498 of the 499 rows")
 
 
 def test_ages_by_the_calendar_accuse_nobody() -> None:

@@ -47,7 +47,8 @@ def test_whole_percentages_are_found(parts: int, none: float) -> None:
             rounded=True,
             slack=1.0,
         )
-    assert relation.words(whole=True).endswith(" + 100, as all are rounded")
+    rest = "".join(f" - '{name}'" for name in COVER[: parts - 1])
+    assert relation.words(whole=True) == f"'{COVER[parts - 1]}' = 100{rest}, as all are rounded"
 
 
 def test_shares_of_one_in_hundredths_are_found() -> None:

@@ -121,7 +121,7 @@ class TestFound:
         long = Relation(names=("total", *parts), weights=(1.0, *(-1.0,) * 6))
         assert long.words() == "'total' = 'a' + 'b' + 'c' + … (3 more)"
         less = Relation(names=("y", "a", "b"), weights=(1.0, 1.0, -2.5), constant=-7.0)
-        assert less.words() == "'y' = -'a' + 2.5 'b' - 7"
+        assert less.words() == "'y' = 2.5 'b' - 'a' - 7"
         assert less.words(counted=False) == "'y' follows from columns 'a', 'b'"
 
     def test_long_round_factors_are_powers_of_ten(self) -> None:
@@ -566,7 +566,7 @@ class TestRoundedParts:
         assert off.max() == pytest.approx(0.1)
         schema = schema_of(holed(frame))
         (found,) = schema.relations
-        assert found.words() == "'d' = -'a' - 'b' - 'c' + 100, as all are rounded" and found.slack == pytest.approx(
+        assert found.words() == "'d' = 100 - 'a' - 'b' - 'c', as all are rounded" and found.slack == pytest.approx(
             0.15
         )
         assert departures(from_frame(frame), schema) == [0]

@@ -196,7 +196,7 @@ def test_whatever_kind_of_relation_says_the_others(
 def test_what_is_filled_in_beside_a_drawn_level_that_leaves_it_blank_decides_nothing() -> None:
     frame = flights()
     schema = schema_alone(from_frame(frame))
-    assert "'delay' = -'planned' + 'departed'" in " ".join(every_kept(schema))
+    assert "'delay' = 'departed' - 'planned'" in " ".join(every_kept(schema))
     codes = np.stack([codes_of(from_frame(frame), one) for one in schema.encoded], 1)
     missing, before = np.isnan(codes), np.tile(np.nan_to_num(codes, nan=30.0), (2, 1, 1))
     rows = np.flatnonzero(frame["status"] == "on time")

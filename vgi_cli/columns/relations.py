@@ -377,13 +377,16 @@ class Relation:
         return f", rounded{side}{digits}" * self.rounded
 
     def _sum(self, whole: bool) -> str:
-        """`2 'a' - 'b' + 7`; `whole`: with all terms."""
+        """`2 'a' - 'b' + 7`, first one that is added, where there is any; `whole`: with all terms."""
         terms = [(-weight, f"'{name}'") for name, weight in zip(self.names[1:], self.weights[1:], strict=True)]
+        first = next((place for place, (weight, _) in enumerate(terms) if weight > 0), 0)
+        terms.insert(0, terms.pop(first))
         texts = [_signed(weight, f"{_times(abs(weight))}{name}") for weight, name in terms]
         if len(texts) > SHOWN and not whole:
             texts = [*texts[: SHOWN - 1], f" + … ({len(texts) - SHOWN + 1} more)"]
         if self.constant:
-            texts.append(_signed(self.constant, plain(abs(self.constant))))
+            place = 0 if self.constant > 0 > terms[0][0] else len(texts)
+            texts.insert(place, _signed(self.constant, plain(abs(self.constant))))
         written = "".join(texts)
         return written[3:] if written.startswith(" + ") else "-" + written[3:]
 
