@@ -537,6 +537,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     cache, settings = Cache(args.cache), {"set": said} if said else {}
     wanted = args.only or ([args.label] if said else methods)
     cells: dict[Cell, list[Scores]] = {}
+    failed: list[str] = []
     for path in args.tables:
         table = load(path, args.rows)
         for mechanism in args.mechanisms:
@@ -546,7 +547,11 @@ def main(argv: Sequence[str] | None = None) -> None:
                     known = cache.read().get(key)
                     if method in wanted and (known is None or method in (*args.only, args.label if said else "")):
                         own = method == args.label and said
-                        scores = measure(table, mechanism, "vgi" if own else method, seed, settings if own else {})
+                        try:
+                            scores = measure(table, mechanism, "vgi" if own else method, seed, settings if own else {})
+                        except (RuntimeError, ValueError) as error:
+                            failed.append(f"{key}: {' '.join(str(error).split())}")
+                            continue
                         cache.add(key, scores)
                         shown = " ".join(f"{name} {value:.3f}" for name, value in average([scores]).items())
                         print(f"{key}: {shown}", file=sys.stderr, flush=True)
@@ -556,6 +561,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                         scores = Scores(**known)
                     cells.setdefault((table.name, mechanism, method), []).append(scores)
     print(report({cell: average(scores) for cell, scores in cells.items()}, methods, reference))
+    if failed:
+        print("\nFailed, and in no mean:", *failed, sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -586,6 +586,30 @@ def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
     assert lags(theirs, ours) and made._is_sound(made.entries[0], ours)
 
 
+def test_a_row_far_from_all_others_decides_nothing_alone() -> None:
+    """Counties of which one has a hundred times the votes of the others: of such a row a Gaussian says ten thousand
+    nats less, and one cell of it tells between two models as much as all others do."""
+    draw = torch.Generator().manual_seed(0)
+    cells = torch.rand(60, 3, generator=draw).double()
+    bent = recipe("mixture", transform="normal", components=2, covariance="full")
+    for far, rest, cell, unlike in (
+        (-10_000.0, -1.0, 30.0, True),  # all other rows say the same
+        (-10_000.0, 0.0, 30.0, False),  # none does
+        (-10_000.0, 1.0, 30.0, False),  # they say the opposite
+        (-1.0, -1.0, 0.0, True),
+        (-1.0, -1.0, 0.2, False),  # all rows with cells that are filled worse
+    ):
+        gap = torch.full((60,), rest, dtype=torch.float64) + 0.1 * torch.randn(60, generator=draw).double()
+        gap[0] = far
+        theirs = cells.clone()
+        theirs[0 if cell > 1 else slice(None)] += cell
+        made = standings_of((FULL, cells), (bent, theirs))
+        (first, ours), (second, other) = made.entries
+        other = other._replace(loglik=torch.zeros(60).double())
+        made.entries[:] = [(first, ours._replace(loglik=gap)), (second, other)]
+        assert made._is_unlike(*made.entries[0], ours) == unlike
+
+
 def test_each_model_of_a_weight_is_shown() -> None:
     few = league_of(*((K, "linear", 0.5 if K in (1, 8) else 0.0) for K in range(1, 10)))
     lines = few.lines()

@@ -33,6 +33,9 @@ UNLIKE, SURELY = 0.05, 3.0
 the same form under another transform."""
 MUCH = 1.0
 """Nats by which it does so than any other, at least."""
+AT_MOST = 3.0
+"""Nats for each column of numbers by which a row tells for a candidate at most: a single row that is far from all
+others can tell for thousands, and their standard error is as large."""
 COMPARED = 1_500
 """Rows of a contest at most. Of a table with more, so many times fewer nats are clear: they would tell more surely."""
 BEYOND, TIMES = 0.004, 2.0
@@ -164,13 +167,14 @@ class Standings:
 
         Of a table of many rows fewer nats are clear: its parameters are known so well that the models of an average
         would lie many standard errors apart."""
-        most, own = (1 + FAR) * float(best.cells.mean()), candidate.recipe
-        each, less = UNLIKE * len(self.layout.continuous), min(1.0, COMPARED / self.rows)
+        own, columns = candidate.recipe, len(self.layout.continuous)
+        each, less, most = UNLIKE * columns, min(1.0, COMPARED / self.rows), AT_MOST * max(columns, 1)
         for one, other in self.entries:
-            if other is scores or float(other.cells.mean()) > most or lags(other, best):
+            if other is scores or not _about_as_well(other, best) or lags(other, best):
                 continue
             twins = one.recipe.table.transform != own.table.transform and form(one.recipe) == form(own)
-            mean, error = _gap(scores.loglik, other.loglik)
+            gap = (scores.loglik - other.loglik).clamp(-most, most)
+            mean, error = _gap(gap, torch.zeros_like(gap))
             nats = each if twins else max(MUCH, each)
             if mean < -max(nats * less, SURELY * error):
                 return True
@@ -214,6 +218,13 @@ def lags(scores: Scores, best: Scores) -> bool:
     quantile = torch.special.ndtri(torch.tensor(1 - CLEARLY / max(int(known.sum()), 1), dtype=torch.float64))
     worse = (mean > quantile * error) & (mean > FAR * best.losses.nanmean(0).abs())
     return bool((worse & known).any())
+
+
+def _about_as_well(scores: Scores, best: Scores) -> bool:
+    """Whether a candidate fills hidden cells about as well as the best one: worse by a small share, or by no more than
+    a standard error, which is much where some cells are ten times as large as all others."""
+    mean, error = _gap(scores.cells, best.cells)
+    return mean <= max(FAR * float(best.cells.mean()), error)
 
 
 def _gives_way(ours: Tensor, others: Sequence[Tensor]) -> bool:
