@@ -29,6 +29,8 @@ response     a trial of two arms: whether a patient responds, on arm, three grad
 arms         a trial of two arms: ten items that correlate by 0.7, and four rows in ten lack them all; what the arm does
              to their sum, and to one of them
 exposure     a disease on an exposure, three grades that decide upon both, and a sex; all four have holes
+files        two files, one under the other, that share three columns: of y and z, which have nothing to do with each
+             other given these, each is in one file alone: z on y and x
 
 Holes are at random given a complete column (20 to 35 %), with a logistic chance. Defaults of `vgi fit`, and of mice
 (`r-mice`; it needs Rscript with the package mice), 20 filled tables each, pooled by Rubin's rules. For each estimate:
@@ -339,7 +341,37 @@ def exposure(rows: int, rng: np.random.Generator) -> Study:
     return Study(whole, hidden, ("intercept", "exposed", "b", "c", "sex"), estimate)
 
 
-EFFECTS = logistic, interaction, confounder, did, parallel, slopes, regions, alike, stones, response, arms, exposure
+def files(rows: int, rng: np.random.Generator) -> Study:
+    """No row has both y and z."""
+    x1, sex = rng.normal(size=rows), rng.random(rows) < 0.5
+    x2 = 0.4 * x1 + 0.9 * rng.normal(size=rows)
+    y = 10 + 3 * (0.8 * x1 + 0.3 * sex + 0.6 * rng.normal(size=rows))
+    z = 50 + 8 * (0.6 * x1 + 0.5 * x2 + 0.6 * rng.normal(size=rows))
+    whole = pd.DataFrame({"sex": words(sex, "m", "f"), "x1": x1.round(2), "x2": x2.round(2)})
+    whole = whole.assign(y=y.round(1), z=z.round(1))
+
+    def estimate(table: pd.DataFrame) -> Estimates:
+        return least_squares(table.z / 8, [table.y / 3, table.x1, table.x2])
+
+    first = np.arange(rows) < rows // 2
+    return Study(whole, pd.DataFrame({"y": ~first, "z": first}), ("intercept", "y", "x1", "x2"), estimate)
+
+
+EFFECTS = (
+    logistic,
+    interaction,
+    confounder,
+    did,
+    parallel,
+    slopes,
+    regions,
+    alike,
+    stones,
+    response,
+    arms,
+    exposure,
+    files,
+)
 DESIGNS = dropout, patients, clinics, items, filters, survival
 LAWS = {law.__name__: law for law in (*EFFECTS, *DESIGNS)}
 

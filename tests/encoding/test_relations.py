@@ -566,9 +566,7 @@ class TestRoundedParts:
         assert off.max() == pytest.approx(0.1)
         schema = schema_of(holed(frame))
         (found,) = schema.relations
-        assert found.words() == "'d' = 100 - 'a' - 'b' - 'c', as all are rounded" and found.slack == pytest.approx(
-            0.15
-        )
+        assert found.words() == "'d' = 100 - 'a' - 'b' - 'c', as all are rounded" and found.slack == pytest.approx(0.15)
         assert departures(from_frame(frame), schema) == [0]
         for names in (("a",), ("d",), ("b", "c"), tuple("abcd")):
             for filled in kept(frame, hidden(frame, *names), schema):

@@ -13,6 +13,7 @@ from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.layout import Layout
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.maths.selection import pairs_apart
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import em_table
@@ -159,4 +160,5 @@ def _quick_fit(table: TensorTable, generator: torch.Generator, weight: Tensor | 
     used = ~missing.all(1)
     rows = em_table(x[used], missing[used], None if weight is None else weight[used].double())
     climb(model, rows, model.penalty(None, 1e-3), epochs=ITERATIONS, tolerance=1e-4)
+    model.separate(pairs_apart(missing))
     return model

@@ -44,6 +44,7 @@ from torch import Tensor
 from vgi_cli.completers.base import ask, never
 from vgi_cli.data import Rounding, TensorTable
 from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.maths.selection import pairs_apart
 from vgi_cli.methods.em.em import EmConfig, redraws_of
 from vgi_cli.methods.em.steps import settle
 from vgi_cli.models.gaussian.family import EmTable, FilledRows, GaussianFamily, em_table
@@ -120,6 +121,7 @@ class Sampled:
     penalty    of the likelihood
     base       the rows as EM takes them, with their own weights
     rounding   of wide cells whose places are drawn anew; None: there are none
+    apart      [pairs, 2] columns that are never observed together
     tolerance  nats a free parameter; None: TOLERANCE, or ANEW_TOLERANCE
     stop       asked between steps: GivenUp where it is true
     """
@@ -130,6 +132,7 @@ class Sampled:
     penalty: Penalty
     base: EmTable
     rounding: Rounding | None
+    apart: Tensor
     tolerance: float | None
     stop: Callable[[], bool]
 
@@ -160,6 +163,7 @@ class Sampled:
             penalty=fitted.penalty(config.pooling, config.floor),
             base=em_table(table.x, table.missing, table.relative_weight, table.scratch),
             rounding=table.rounding if redraws_of(config, fitted, table) else None,
+            apart=pairs_apart(table.missing),
             tolerance=tolerance,
             stop=stop,
         )
@@ -193,6 +197,7 @@ class Sampled:
             refine=(self.several or refit.aimed) and self.all_rows,
             each=lambda _: ask(self.stop),
         )
+        refit.separate(self.apart)
         refit.restore_noise(self.table.missing)
         if not self.all_rows:
             refit.shrink_to(self.fitted, math.sqrt(self.size.rows / self.table.N))

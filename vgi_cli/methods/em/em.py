@@ -42,6 +42,7 @@ from vgi_cli.completers.base import never
 from vgi_cli.data import Rounding, TensorTable, spread_rows
 from vgi_cli.errors import FitError
 from vgi_cli.maths.noise import mix64
+from vgi_cli.maths.selection import pairs_apart
 from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, PieceEnd, Standing, State
 from vgi_cli.methods.em.steps import (
     NOT_BEGUN,
@@ -154,7 +155,9 @@ class EmState(State):
         config: EmConfig,
         step: Step = em_step,
         redrawing: Redrawing | None = None,
+        apart: Tensor | None = None,
     ) -> None:
+        self.apart = torch.empty(0, 2, dtype=torch.int64) if apart is None else apart
         self.model: GaussianFamily = model
         self.step = step
         self.table = table
@@ -245,7 +248,7 @@ def begin(model: Model, table: TensorTable, config: EmConfig, generator: torch.G
     redrawing = None
     if table.rounding is not None and (rounds := redraws_of(config, family, table)):
         redrawing = Redrawing(table.rounding, rounds, int(torch.randint(2**62, (), generator=generator)))
-    state = EmState(family, rows, config, step, redrawing)
+    state = EmState(family, rows, config, step, redrawing, pairs_apart(table.missing))
     if early and redrawing is not None:
         state.rounds = max(redrawing.rounds - EARLY_ROUNDS, 0)
         state.redraw()
@@ -314,6 +317,7 @@ def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
     rows = state.table.total
     while state.epoch < state.epochs and not state.converged:
         value = yield from _iteration(state)
+        state.model.separate(state.apart)
         if not bool(torch.isfinite(value.objective)):
             raise StepFailed("the objective is no longer finite")
         gain = ((value.objective - state.objective) / rows).item()

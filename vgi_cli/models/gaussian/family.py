@@ -400,6 +400,13 @@ class GaussianFamily(Marginal):
         self.gaussians.shrink_to(other.gaussians, share)
         self.set_weights(torch.lerp(others, mine, share).exp())
 
+    @torch.no_grad()
+    def separate(self, pairs: Tensor) -> None:
+        """Let numbers that are observed in no row together, pairs [n, 2] of columns, be independent given all others
+        within each component, in place: the likelihood of the rows stays as it is."""
+        if len(pairs):
+            self.gaussians.separate(pairs)
+
     def restore_noise(self, missing: Tensor) -> None:
         """Take back, in place, what a bootstrap refit to rows with these holes [N, D] has lost of the noise to what
         it fitted to it, where no prior does that."""

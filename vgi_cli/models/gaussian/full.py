@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from vgi_cli.maths import compiled, lanes
 from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, hole_blocks, hole_covariance
+from vgi_cli.maths.selection import independent_given_others
 from vgi_cli.models.gaussian.gaussians import (
     Footprint,
     Gaussians,
@@ -166,6 +167,9 @@ class FullGaussians(Gaussians):
     def stretch(self, times: Tensor) -> None:
         rows = self.tril.tril(-1) * times[:, None]
         self.tril.copy_(rows + torch.diag_embed(self.tril.diagonal(dim1=-2, dim2=-1) + times.log()))
+
+    def separate(self, pairs: Tensor) -> None:
+        self.set_moments(self.mean, independent_given_others(self.covariance().detach(), pairs))
 
     def moments(self) -> Moments:
         return Moments(self.mean, self.covariance(), None)

@@ -219,6 +219,10 @@ class Gaussians(nn.Module, ABC):
     def stretch(self, times: Tensor) -> None:
         """Multiply the standard deviations of the columns [D], in place; correlations stay."""
 
+    def separate(self, pairs: Tensor) -> None:
+        """Let columns that are observed in no row together, pairs [n, 2], be independent given all others, in place,
+        where the family has a covariance for each pair; others stay (`maths/selection.py`)."""
+
     def restore_noise(self, missing: Tensor) -> None:
         """Take back, in place, what a bootstrap refit to rows with these holes [N, columns] has lost of the noise to
         what it fitted to it, where no prior does that."""

@@ -125,6 +125,14 @@ class Mixed(Gaussians):
     def stretch(self, times: Tensor) -> None:
         self.numbers.stretch(times)
 
+    def separate(self, pairs: Tensor) -> None:
+        place = self.continuous.new_full((self.D,), -1)
+        place[self.continuous] = torch.arange(len(self.continuous)).to(place)
+        of_numbers = place[pairs]
+        of_numbers = of_numbers[(of_numbers >= 0).all(1)]
+        if len(of_numbers):
+            self.numbers.separate(of_numbers)
+
     def shrink_to(self, other: Self, share: float) -> None:
         self.numbers.shrink_to(other.numbers, share)
         self.categories.shrink_to(other.categories, share)

@@ -80,6 +80,9 @@ class Widened(Gaussians):
     def stretch(self, times: Tensor) -> None:
         self.learnt.stretch(times)
 
+    def separate(self, pairs: Tensor) -> None:
+        self.learnt.separate(pairs)
+
     def shrink_to(self, other: Self, share: float) -> None:
         self.learnt.shrink_to(other.learnt, share)
         self.broad.shrink_to(other.broad, share)
