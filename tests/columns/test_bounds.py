@@ -82,6 +82,12 @@ def bounds(values: Any, **options: Any) -> tuple[tuple[float, str] | None, tuple
         (RNG.integers(1, 11, 200) / 2, (0.5, "halves"), (5.0, "halves")),
         ([*np.repeat(np.arange(8), 20) / 2, 4.0, 4.5], (0.0, "halves"), None),
         (np.tile(np.arange(1, 14) / 2, 9), (0.5, "sign"), None),
+        # doses: nothing but few values that occur again and again; more than these; too many; a gap that is none
+        (np.repeat([6.25, 12.5, 25, 50, 100, 200], 6), (6.25, "repeated"), (200.0, "repeated")),
+        (np.repeat([-0.25, 0.0, 1.25], 6), (-0.25, "repeated"), (1.25, "repeated")),
+        ([*np.repeat([6.25, 12.5, 25, 50, 100, 200], 6), 400], (0.01, "sign"), None),
+        (np.repeat(np.arange(1, 14) ** 2 + 0.25, 9), (0.25, "sign"), None),
+        (np.repeat([6.25, 6.26, 25, 50, 100, 200], 6), (0.01, "sign"), None),
         # counts: their largest value is rare, or there are too many
         ([*np.repeat(np.arange(8), 20), 8, 9], (0.0, "few"), None),
         ([0] * 40 + [1] * 25 + [2] * 12 + [3] * 6 + [5, 8, 14], (0.0, "sign"), None),

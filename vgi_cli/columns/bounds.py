@@ -19,7 +19,7 @@ from vgi_cli.columns.lattice import Lattice, Spike, find_spikes
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.errors import UsageError
 
-Why = Literal["sign", "spike", "few", "halves", "even", "calendar", "levels", "type", "asked", "observed"]
+Why = Literal["sign", "spike", "few", "halves", "repeated", "even", "calendar", "levels", "type", "asked", "observed"]
 GIVEN = ("asked", "type")
 """Reasons that are no guess."""
 
@@ -66,6 +66,7 @@ class Bound:
     spike     values pile up there
     few       the end of a few whole numbers
     halves    the end of a few numbers in half steps
+    repeated  the end of a few values that occur again and again, with gaps between all of them
     calendar  the end of days, months, hours or the like, by the column's name
     levels    the end of those values that alone occur
     type      what the column's type in the file can hold
@@ -134,6 +135,7 @@ def bounds_of(
     *,
     zero: bool = True,
     calendar: tuple[int, int] | None = None,
+    repeated: bool = False,
 ) -> tuple[Bound | None, Bound | None]:
     """The least and the greatest admissible fill of a column, None where it has no bound on that side.
 
@@ -143,16 +145,20 @@ def bounds_of(
     limits    of the column's type in the file
     zero      whether zero is a limit where all values are on one side of it
     calendar  the ends of what the column counts, by its name (`calendar_ends`)
+    repeated  whether it is a few values that occur again and again, with gaps between all of them
 
     Both are values that the column can take. A natural limit is, the first of these that there is: values that pile up
-    at the end; few whole numbers, or half steps; the end itself, where cells of a rounded column are dense up to both
-    ends and pile up at none; the end of what the column counts; zero, where no value lies beyond it (and not zero
-    itself unless it was observed); the limit of the type.
+    at the end; few whole numbers, or half steps, or values with gaps between; the end itself, where cells of a rounded
+    column are dense up to both ends and pile up at none; the end of what the column counts; zero, where no value lies
+    beyond it (and not zero itself unless it was observed); the limit of the type.
     """
     piles: tuple[Spike, ...] = ()
     if lattice is not None and (asked is None or asked.rule == "range"):
         piles = find_spikes(values, lattice.resolution, PILED, at_end=LOWER)
     low, high = (_bound(values, whole, lattice, asked, limits, piles, side, zero) for side in (-1, 1))
+    if repeated and (asked is None or asked.rule == "range"):
+        low = Bound(float(values.min()), "repeated") if low is None or low.why in ("sign", "type") else low
+        high = Bound(float(values.max()), "repeated") if high is None or high.why in ("sign", "type") else high
     if calendar is not None and (asked is None or asked.rule == "range"):
         ends = (float(values.min()), calendar[0], -1), (float(values.max()), calendar[1], 1)
         first, last = (Bound(_inside(limit, end, whole, lattice, side), "calendar") for end, limit, side in ends)

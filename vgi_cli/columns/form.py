@@ -18,6 +18,7 @@ from vgi_cli.columns.lattice import (
     SHARE,
     Lattice,
     Spike,
+    all_apart,
     fewest_at_end,
     find_gaps,
     find_lattice,
@@ -242,7 +243,8 @@ def form_of(observed: Observed) -> Form:
     zero = observed.measure is None or observed.measure.zero
     asked, limits = observed.asked.bounds, observed.cells.limits
     ends = calendar_ends(observed.cells.name, every) if observed.integer and observed.measure is None else None
-    bounds = bounds_of(every, observed.integer, lattice, asked, limits, zero=zero, calendar=ends)
+    few = len(gaps) < MOST_FEW and all_apart(gaps, float(every.min()), float(every.max()))
+    bounds = bounds_of(every, observed.integer, lattice, asked, limits, zero=zero, calendar=ends, repeated=few)
     pile = _pile(observed, bounds, resolution)
     tail = _off_pile(observed, pile, resolution)
     heaps: Heaps | None = None

@@ -317,6 +317,13 @@ def find_gaps(values: Floats, resolution: float) -> tuple[tuple[float, float], .
     return tuple((spelled(gap), spelled(gap + 1)) for gap in gaps.tolist())
 
 
+def all_apart(gaps: tuple[tuple[float, float], ...], low: float, high: float) -> bool:
+    """Whether values from the least to the greatest one are but those beside gaps: each of these begins where another
+    one ends."""
+    ends = [low, *(end for gap in gaps for end in gap), high]
+    return bool(gaps) and ends[::2] == ends[1::2]
+
+
 def off_gaps(values: Floats, gaps: tuple[tuple[float, float], ...]) -> Floats:
     """The values, those in a gap moved to its nearer end."""
     if not gaps:

@@ -23,6 +23,7 @@ WHY: dict[str, tuple[str, str]] = {
     "spike": ("values pile up there", "within an end where values pile up"),
     "few": ("few whole numbers", "on a scale of few whole numbers"),
     "halves": ("few half steps", "on a scale of few half steps"),
+    "repeated": ("few values that occur again and again", "on few values that occur again and again"),
     "even": ("cells are dense up to both ends", "within ends up to which cells are dense"),
     "calendar": ("the calendar", "within the calendar"),
     "levels": ("the values that occur", "on the values that occur"),
