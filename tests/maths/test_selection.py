@@ -7,6 +7,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+from vgi_cli.maths import selection
 from vgi_cli.maths.selection import TOGETHER, independent_given_others, pairs_apart
 
 
@@ -52,13 +53,16 @@ def test_the_determinant_is_the_largest() -> None:
     torch.testing.assert_close(correlation, torch.tensor(best.x), atol=1e-6, rtol=0)
 
 
-def test_pairs_are_those_that_chance_would_put_together() -> None:
+def test_pairs_are_those_that_chance_would_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
     n = 4 * TOGETHER
     missing = torch.zeros(n, 4, dtype=torch.bool)
     missing[: n // 2, 1] = missing[n // 2 :, 2] = True
     missing[:, 3] = True
     missing[0, 3] = False  # one cell: none of 1 is beside it, as would be by chance
     assert pairs_apart(missing).tolist() == [[1, 2]]
+    with monkeypatch.context() as patch:
+        patch.setattr(selection, "ROWS", 7)
+        assert pairs_apart(missing).tolist() == [[1, 2]]
     missing[0, 1] = False  # one row has both
     assert pairs_apart(missing).tolist() == []
     few = missing[n // 2 - 4 : n // 2 + 4]  # of eight rows chance would put two together

@@ -15,6 +15,8 @@ from torch import Tensor
 TOGETHER = 10
 """Rows in which two columns should be observed together by chance, from which on it means something that they never
 are."""
+ROWS = 1 << 16
+"""Rows that are looked at together: bounds the memory."""
 ROUNDS, CLOSE = 100, 1e-9
 """Rounds over the columns at most, and how little of a standard deviation a round changes in the end."""
 
@@ -22,9 +24,12 @@ ROUNDS, CLOSE = 100, 1e-9
 def pairs_apart(missing: Tensor) -> Tensor:
     """[pairs, 2] the columns, each pair once, that no row of missing [N, D] has both of, where chance would put
     TOGETHER rows or more."""
-    seen = (~missing).double()
-    cells = seen.sum(0)
-    apart = (seen.mT @ seen == 0) & (cells[:, None] * cells >= TOGETHER * len(missing))
+    together = torch.zeros(missing.shape[1], missing.shape[1], dtype=torch.float64, device=missing.device)
+    for part in missing.split(ROWS):
+        seen = (~part).double()
+        together += seen.mT @ seen
+    cells = together.diagonal()
+    apart = (together == 0) & (cells[:, None] * cells >= TOGETHER * len(missing))
     return apart.triu(1).nonzero()
 
 
