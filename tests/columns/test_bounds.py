@@ -87,7 +87,9 @@ def bounds(values: Any, **options: Any) -> tuple[tuple[float, str] | None, tuple
         (np.repeat([-0.25, 0.0, 1.25], 6), (-0.25, "repeated"), (1.25, "repeated")),
         ([*np.repeat([6.25, 12.5, 25, 50, 100, 200], 6), 400], (0.01, "sign"), None),
         (np.repeat(np.arange(1, 14) ** 2 + 0.25, 9), (0.25, "sign"), None),
-        (np.repeat([6.25, 6.26, 25, 50, 100, 200], 6), (0.01, "sign"), None),
+        (np.repeat([6.25, 12.5, 25, 50, 100], 90), (6.25, "repeated"), (100.0, "repeated")),  # two next to each other
+        (np.repeat([6.25, 12.5, 18.75, 31.25], 9), (6.25, "sign"), None),  # of five that there could be
+        ([*np.repeat([6.25, 12.5, 25, 50, 100], 90), 56.25], (6.25, "sign"), None),
         # counts: their largest value is rare, or there are too many
         ([*np.repeat(np.arange(8), 20), 8, 9], (0.0, "few"), None),
         ([0] * 40 + [1] * 25 + [2] * 12 + [3] * 6 + [5, 8, 14], (0.0, "sign"), None),

@@ -18,7 +18,7 @@ from vgi_cli.columns.lattice import (
     SHARE,
     Lattice,
     Spike,
-    all_apart,
+    are_few_apart,
     fewest_at_end,
     find_gaps,
     find_lattice,
@@ -243,7 +243,7 @@ def form_of(observed: Observed) -> Form:
     zero = observed.measure is None or observed.measure.zero
     asked, limits = observed.asked.bounds, observed.cells.limits
     ends = calendar_ends(observed.cells.name, every) if observed.integer and observed.measure is None else None
-    few = len(gaps) < MOST_FEW and all_apart(gaps, float(every.min()), float(every.max()))
+    few = resolution is not None and are_few_apart(every, resolution, gaps)
     bounds = bounds_of(every, observed.integer, lattice, asked, limits, zero=zero, calendar=ends, repeated=few)
     pile = _pile(observed, bounds, resolution)
     tail = _off_pile(observed, pile, resolution)

@@ -52,6 +52,8 @@ its values are rare: those beside them occur once or twice."""
 SURELY = 10.0
 """Nats by which the counts from one end of a gap to the other, ends included, are likelier where values are lacking
 than where all are alike: a column has room for many gaps, so that some would be there by chance with LACKING."""
+MOST_APART = 12
+"""Values that may be all that there are of a column of other than whole numbers."""
 MOST_GAPS = 2_000
 """In a column with more of them no gap is kept."""
 
@@ -317,11 +319,14 @@ def find_gaps(values: Floats, resolution: float) -> tuple[tuple[float, float], .
     return tuple((spelled(gap), spelled(gap + 1)) for gap in gaps.tolist())
 
 
-def all_apart(gaps: tuple[tuple[float, float], ...], low: float, high: float) -> bool:
-    """Whether values from the least to the greatest one are but those beside gaps: each of these begins where another
-    one ends."""
-    ends = [low, *(end for gap in gaps for end in gap), high]
-    return bool(gaps) and ends[::2] == ends[1::2]
+def are_few_apart(values: Floats, resolution: float, gaps: tuple[tuple[float, float], ...]) -> bool:
+    """Whether observed values [n] are MOST_APART at most, each held by BESIDE cells, and all places between them are in
+    `gaps`, which take up the most of the range."""
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) > MOST_APART or counts.min() < BESIDE or not mostly_gaps(tuple(distinct.tolist()), resolution):
+        return False
+    beside = np.diff(distinct) < 1.5 * resolution
+    return bool((beside | np.isin(distinct[:-1], [low for low, _ in gaps])).all())
 
 
 def off_gaps(values: Floats, gaps: tuple[tuple[float, float], ...]) -> Floats:

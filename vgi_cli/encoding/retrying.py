@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.lattice import all_apart, off_gaps
+from vgi_cli.columns.lattice import off_gaps
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.encoding.computing import RelationCells, solve, width_of
 from vgi_cli.encoding.redundant import as_number, half_digit
@@ -223,7 +223,8 @@ def _unlisted(values: Floats, group: _Group, places: Sequence[int]) -> Bools:
         if number is None or not number.gaps:
             continue
         off |= off_gaps(own, number.gaps) != own
-        if all_apart(number.gaps, number.low, number.high):
+        ends = [number.low, *(end for gap in number.gaps for end in gap), number.high]
+        if ends[::2] == ends[1::2]:  # each gap begins where another one ends
             off |= (own < number.low) | (own > number.high)
     return off
 
