@@ -94,6 +94,7 @@ def test_a_stderr_that_takes_nothing_stops_nothing(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
+@pytest.mark.full_fits
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_processes_end_quietly_and_leave_the_run_as_it_was(run: Path, unbuffered: str) -> None:

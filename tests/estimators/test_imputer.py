@@ -72,6 +72,7 @@ def mixed(N: int = 60) -> pd.DataFrame:
 
 
 @pytest.mark.slow
+@pytest.mark.full_fits
 def test_means_and_spread_are_those_of_the_normal_law() -> None:
     """Fitted to complete rows, one Gaussian has their mean and covariance: what is filled in then is known."""
     X = rows(400)
@@ -85,10 +86,10 @@ def test_means_and_spread_are_those_of_the_normal_law() -> None:
         variance[i, hole] = np.diag(cov[np.ix_(hole, hole)] - weights @ cov[np.ix_(~hole, hole)])
     hole, draws = np.isnan(new), 1000
     fitted = imputer(draws=draws, set={**ONE, "table.transform": "linear"}).fit(X)
-    error = (fitted.transform(new) - expected)[hole] / np.sqrt(variance[hole] / draws)
-    assert np.abs(error).max() < 4.0
+    standard_error = np.sqrt(variance[hole] / draws)
+    assert (np.abs(fitted.transform(new) - expected)[hole] / standard_error).max() < 1.0  # its draws are even
     drawn = np.stack(fitted.sample(draws, new))
-    assert np.allclose(drawn.mean(0), fitted.transform(new), atol=1e-9)
+    assert (np.abs(drawn.mean(0) - expected)[hole] / standard_error).max() < 4.0
     assert np.allclose(drawn.var(0)[hole], variance[hole], rtol=0.15)
 
 

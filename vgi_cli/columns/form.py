@@ -14,6 +14,7 @@ from vgi_cli.columns.base import Asked, Cells, Request
 from vgi_cli.columns.bounds import MOST_FEW, Bound, bounds_of, calendar_ends
 from vgi_cli.columns.heaps import Heaps, find_heaps
 from vgi_cli.columns.lattice import (
+    LEAST_SD,
     MOST_LEVELS,
     SHARE,
     Lattice,
@@ -267,8 +268,9 @@ def _spread(observed: Observed, deviation: float) -> tuple[Lattice | None, bool]
         return lattice, room or coarse or has_repeats(values)
     if observed.integer or not (room or has_repeats(values)):
         return None, False
-    over = log_ends(values, 0.0, observed.asked.encoding.logs or None) is not None  # what is small has to stay apart
-    return stand_in(min(deviation, float(np.quantile(values, 0.05))) if over else deviation), True
+    small = float(np.quantile(values, 0.05))
+    over = small >= LEAST_SD and log_ends(values, 0.0, observed.asked.encoding.logs or None) is not None
+    return stand_in(min(deviation, small) if over else deviation), True  # what is small has to stay apart
 
 
 def _significant(observed: Observed, lattice: Lattice | None) -> int | None:

@@ -64,6 +64,8 @@ these ends in a zero by chance in one of ten columns."""
 
 MOST_DECIMALS = 300
 """Of the powers of ten by which values are multiplied and divided, so that these are float64 numbers."""
+LEAST_SD = 10.0 ** (4 - MOST_DECIMALS)
+"""Of a column for which a lattice can stand in."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -159,7 +161,8 @@ def has_repeats(values: Floats) -> bool:
 
 
 def stand_in(sd: float) -> Lattice:
-    """The lattice for a column that has repeats but no resolution: 1e-5 to 1e-4 standard deviations, from zero."""
+    """The lattice for a column that has repeats but no resolution: 1e-5 to 1e-4 standard deviations (LEAST_SD or more),
+    from zero."""
     return Lattice(math.ceil(4 - math.log10(sd)), 1, 0, stand_in=True)
 
 

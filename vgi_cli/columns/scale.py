@@ -75,6 +75,8 @@ class Scale:
 
 FLOOR = 4.0
 """Nats below the logarithm of the least value to which its tangent goes on."""
+FARTHEST = 40.0
+"""Nats below that from which on the inverse goes no further: e^40 times the largest value there can be is a number."""
 
 
 def _logarithm(x: Floats, ends: tuple[float, float]) -> Floats:
@@ -93,7 +95,7 @@ def _exponential(y: Floats, ends: tuple[float, float]) -> Floats:
     inner = np.clip(y, np.log(low), np.log(high))
     start = np.log(low) - FLOOR
     near = np.exp(inner) * (1 + (np.maximum(y, start) - inner))
-    return np.asarray(near - high * np.expm1(np.maximum(start - y, 0.0)))
+    return np.asarray(near - high * np.expm1(np.clip(start - y, 0.0, FARTHEST)))
 
 
 def _log_slope(x: Floats, ends: tuple[float, float]) -> Floats:
