@@ -146,18 +146,18 @@ class Redrawing(NamedTuple):
 class EmState(State):
     """Parameters, the last objective and how far the fit came: EM has no other memory, but within an iteration on many
     rows what it has summed of them (`begun`), and the cells that it has drawn anew (`rounds`: how often). `step`: one
-    EM step. `gain`: of the last iteration, nats a row; None before it."""
+    EM step. `gain`: of the last iteration, nats a row; None before it. `apart` [pairs, 2]: columns that are never
+    observed together."""
 
     def __init__(
         self,
         model: GaussianFamily,
         table: EmTable,
         config: EmConfig,
-        step: Step = em_step,
-        redrawing: Redrawing | None = None,
-        apart: Tensor | None = None,
+        step: Step,
+        redrawing: Redrawing | None,
+        apart: Tensor,
     ) -> None:
-        self.apart = torch.empty(0, 2, dtype=torch.int64) if apart is None else apart
         self.model: GaussianFamily = model
         self.step = step
         self.table = table
@@ -172,6 +172,7 @@ class EmState(State):
         self.nearness = Nearness(self.tolerance)
         self.begun = NOT_BEGUN
         self.redrawing = redrawing
+        self.apart = apart
         self.rounds = 0
 
     @property
