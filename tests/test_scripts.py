@@ -311,7 +311,7 @@ def test_what_is_done_with_a_model_is_timed() -> None:
     speed, works = module("speed"), module("works")
     work, cpu = works.works()["a"], torch.device("cpu")
     assert speed.filling(work, 12, "off", cpu)[1] == int(works.incomplete(work, 12).missing.sum())
-    assert {name: count for name, (_, count) in speed.estimates(work, cpu).items()} == {
+    assert {name: count for name, (_, count) in speed.estimates(work, "off", cpu).items()} == {
         "single draws": 16_384,
         "annealing": 8 * 16_384,
     }
