@@ -357,22 +357,8 @@ def files(rows: int, rng: np.random.Generator) -> Study:
     return Study(whole, pd.DataFrame({"y": ~first, "z": first}), ("intercept", "y", "x1", "x2"), estimate)
 
 
-EFFECTS = (
-    logistic,
-    interaction,
-    confounder,
-    did,
-    parallel,
-    slopes,
-    regions,
-    alike,
-    stones,
-    response,
-    arms,
-    exposure,
-    files,
-)
-DESIGNS = dropout, patients, clinics, items, filters, survival
+EFFECTS = logistic, interaction, confounder, did, parallel, slopes, regions, alike, stones, response, arms, exposure
+DESIGNS = dropout, patients, clinics, items, filters, survival, files
 LAWS = {law.__name__: law for law in (*EFFECTS, *DESIGNS)}
 
 

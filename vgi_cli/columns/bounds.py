@@ -156,14 +156,15 @@ def bounds_of(
     if lattice is not None and (asked is None or asked.rule == "range"):
         piles = find_spikes(values, lattice.resolution, PILED, at_end=LOWER)
     low, high = (_bound(values, whole, lattice, asked, limits, piles, side, zero) for side in (-1, 1))
-    if repeated and (asked is None or asked.rule == "range"):
-        low = Bound(float(values.min()), "repeated") if low is None or low.why in ("sign", "type") else low
-        high = Bound(float(values.max()), "repeated") if high is None or high.why in ("sign", "type") else high
-    if calendar is not None and (asked is None or asked.rule == "range"):
-        ends = (float(values.min()), calendar[0], -1), (float(values.max()), calendar[1], 1)
-        first, last = (Bound(_inside(limit, end, whole, lattice, side), "calendar") for end, limit, side in ends)
-        low = first if low is None or low.why in ("sign", "type") else low
-        high = last if high is None or high.why in ("sign", "type") else high
+    ends, known = (float(values.min()), float(values.max())), None
+    if repeated:
+        known = Bound(ends[0], "repeated"), Bound(ends[1], "repeated")
+    elif calendar is not None:
+        first, last = (_inside(calendar[i], ends[i], whole, lattice, side) for i, side in enumerate((-1, 1)))
+        known = Bound(first, "calendar"), Bound(last, "calendar")
+    if known is not None and (asked is None or asked.rule == "range"):
+        low = known[0] if low is None or low.why in ("sign", "type") else low
+        high = known[1] if high is None or high.why in ("sign", "type") else high
     return low, high
 
 

@@ -52,8 +52,6 @@ its values are rare: those beside them occur once or twice."""
 SURELY = 10.0
 """Nats by which the counts from one end of a gap to the other, ends included, are likelier where values are lacking
 than where all are alike: a column has room for many gaps, so that some would be there by chance with LACKING."""
-MOST_APART = 12
-"""Values that may be all that there are of a column of other than whole numbers."""
 MOST_GAPS = 2_000
 """In a column with more of them no gap is kept."""
 
@@ -323,10 +321,10 @@ def find_gaps(values: Floats, resolution: float) -> tuple[tuple[float, float], .
 
 
 def are_few_apart(values: Floats, resolution: float, gaps: tuple[tuple[float, float], ...]) -> bool:
-    """Whether observed values [n] are MOST_APART at most, each held by BESIDE cells, and all places between them are in
-    `gaps`, which take up the most of the range."""
+    """Whether observed values [n] are MOST_LEVELS at most, each held by BESIDE cells, and all places between them are
+    in `gaps`, which take up the most of the range."""
     distinct, counts = np.unique(values, return_counts=True)
-    if len(distinct) > MOST_APART or counts.min() < BESIDE or not mostly_gaps(tuple(distinct.tolist()), resolution):
+    if len(distinct) > MOST_LEVELS or counts.min() < BESIDE or not mostly_gaps(tuple(distinct.tolist()), resolution):
         return False
     beside = np.diff(distinct) < 1.5 * resolution
     return bool((beside | np.isin(distinct[:-1], [low for low, _ in gaps])).all())

@@ -174,7 +174,7 @@ class Standings:
                 continue
             twins = one.recipe.table.transform != own.table.transform and form(one.recipe) == form(own)
             gap = (scores.loglik - other.loglik).clamp(-most, most)
-            mean, error = _gap(gap, torch.zeros_like(gap))
+            mean, error = _mean(gap)
             nats = each if twins else max(MUCH, each)
             if mean < -max(nats * less, SURELY * error):
                 return True
@@ -237,5 +237,9 @@ def _gives_way(ours: Tensor, others: Sequence[Tensor]) -> bool:
 
 def _gap(ours: Tensor, theirs: Tensor) -> tuple[float, float]:
     """The mean of ours [R] less theirs, row by row, and its standard error."""
-    gap = ours - theirs
+    return _mean(ours - theirs)
+
+
+def _mean(gap: Tensor) -> tuple[float, float]:
+    """The mean of gaps [R] between two candidates, row by row, and its standard error."""
     return float(gap.mean()), float(gap.std()) / len(gap) ** 0.5
