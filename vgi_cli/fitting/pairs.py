@@ -82,7 +82,8 @@ def pairs_of(
                 u = torch.rand(len(x), dtype=torch.float64, generator=generator)[drawn]
                 seen, value = cell.at(observed), x[observed, j]
                 if not levels[j]:
-                    if len(observed) >= FEWEST_CELLS:
+                    pairs[j] = NO_PAIRS
+                    if len(observed) >= FEWEST_CELLS and seen.holds(value):
                         columns = [indicators.place(i) for i in range(part.D) if levels[i] and (j, i) not in tails]
                         own = None if weights is None else weights[observed]
                         chance = _chance(counts[observed], own)

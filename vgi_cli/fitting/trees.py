@@ -435,11 +435,13 @@ def _tree(
     cell: Cell, value: Tensor, observed: Tensor, weights: np.ndarray[Any, Any], state: int, pairs: Tensor
 ) -> Tree | None:
     """A tree of the rows that observe a column, of the law that `pairs` have corrected; None where they are too few for
-    two leaves."""
+    two leaves, or the law of a number does not hold."""
     from sklearn.tree import DecisionTreeRegressor  # here: half a second that no other fit spends
 
     seen = observed.numpy()
-    if seen.sum() < 2 * LEAF:
+    if seen.sum() < 2 * LEAF or (
+        cell.law is not None and not cell.at(rows := observed.nonzero()[:, 0]).holds(value[rows])
+    ):
         return None
     w, features = weights[seen], cell.features.numpy()[seen]
     least = max(LEAF, int(seen.sum()) // LEAVES)

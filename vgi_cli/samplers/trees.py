@@ -44,6 +44,8 @@ FAR = 3.0
 """Standard deviations beyond which a number says no more of a level (`Tree.pairs`)."""
 EVEN = 32
 """Rows are revised in multiples of so many: the rounding of a row cannot depend on which other rows have holes."""
+TAIL, MOST_IN_TAILS = 0.01, 0.1
+"""Probability below and above which a value lies in a tail of its law, and the share of a column's values that may."""
 RARE = 1e-6
 """Probabilities are looked at in logarithms from here on."""
 
@@ -85,6 +87,14 @@ class Cell:
         some.probs = None if self.probs is None else self.probs[rows]
         some.places, some.numbers = self.places[rows], self.numbers[rows]
         return some
+
+    def holds(self, value: Tensor) -> bool:
+        """Whether no more of a number's observed values [R] than MOST_IN_TAILS are in the tails of its law. A model
+        leaves of the rows that it was fitted to what it says; where it leaves much more, the other cells of the rows
+        are not where they were then. So it is of sums that hold exactly but for rounding: these are followed so closely
+        that a place within the rounding decides, and what the law leaves says nothing of the column."""
+        u = cast(ColumnLaw, self.law).cdf(value)
+        return float(((u < TAIL) | (u > 1 - TAIL)).double().mean()) <= MOST_IN_TAILS
 
     def revised(self, tree: Tree | None, u: Tensor) -> Tensor:
         """[R] draws of the column, as the tree corrects its law (None: it does not), at u [R] in (0, 1)."""
