@@ -58,6 +58,9 @@ MARGIN = 20
 """The limit lies as far beyond the last number as that one is from the 20th before it: were the law as dense beyond,
 one limit in a million would be too near, and where it grows thin as an exponential tail does, one next number in 20
 times as many as there are."""
+FAR = 2.0
+"""So many times the range of a level's numbers lie between them and the next number of other rows where they are far
+apart: then the limit lies as far beyond the last one as the first one is on the other side."""
 SHARE = 0.999
 """Of the rows where a level is dense, those that have it, at most, where it is asked how many below would by chance."""
 SEEN = 200
@@ -86,13 +89,14 @@ def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZero
         if one.how != "pairs" or one.names[0] in pair
     }
     settled |= {frozenset((one.low, one.high)) for one in schema.orders}
+    following = {frozenset(one.names) for one in schema.relations if len(one.names) == 2}
     pairs: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
     independent = GroupedRows(table, schema, rows, codes)
     never = _never(states, independent, settled)
-    for (a, part), (b, other) in itertools.chain(never, _beyond(states, columns, independent)):
+    for (a, part), (b, other) in itertools.chain(never, _beyond(states, columns, independent, settled, following)):
         first, second = sorted(((a, part), (b, other)), key=lambda one: schema.modelled.index(one[0]))
         met = len(rows) < table.N and (part.holds(whole[a]) & other.holds(whole[b])).any()  # in rows that were left out
-        if frozenset((a, b)) not in settled and not met:
+        if not met:
             pairs.setdefault((first[0], second[0]), []).append((first[1], second[1]))
     return tuple(
         StructuralZeros(names, tuple(dict.fromkeys(found)), _seen(*(whole[name] for name in names)))
@@ -243,38 +247,54 @@ def _enough(expected: Floats, together: Floats) -> float:
 
 
 def _beyond(
-    states: Sequence[_States], columns: dict[str, ModelledColumn], rows: GroupedRows
+    states: Sequence[_States],
+    columns: dict[str, ModelledColumn],
+    rows: GroupedRows,
+    settled: Collection[frozenset[str]],
+    following: Collection[frozenset[str]],
 ) -> Iterator[tuple[Cell, Cell]]:
     """Levels, each with the numbers beyond a limit a little beyond the last that is seen beside it, where it is dense
-    up to there."""
+    up to there; and levels and values with the numbers that are far from all that are seen beside them, of two columns
+    too of which one follows from the other."""
     told = {one.name for one in states}
     numbers = [name for name, column in columns.items() if as_number(column) is not None and name not in told]
-    own = [one for one in states if one.how == "levels"]
+    own = [one for one in states if one.how != "zero"]
     choice = SURELY + math.log(2 * max(sum(len(one.parts) for one in own) * len(numbers), 1))
     for one, name in itertools.product(own, numbers):
         values = rows.codes[name]
-        found = _limits(one, values, (one.state >= 0) & ~np.isnan(values), choice)
+        pair = frozenset((one.name, name))
+        if pair in settled and pair not in following:
+            continue
+        kind = _limit if one.how == "levels" and pair not in settled else _far
+        found = _limits(one, values, (one.state >= 0) & ~np.isnan(values), choice, kind)
         if not found:
             continue
-        found = _limits(one, values, rows.one_of_each(one.name, one.state, name), choice)
+        found = _limits(one, values, rows.one_of_each(one.name, one.state, name), choice, kind)
         for (number, sign), limit in found.items():
             code = _read(columns[name], limit, sign)
-            if ((values < code) if sign > 0 else (values > code)).any():
+            if limit.far or ((values < code) if sign > 0 else (values > code)).any():
                 yield (one.name, one.parts[number]), (name, Part("below" if sign > 0 else "above", code))
 
 
 class _Limit(NamedTuple):
-    """The least number beside a level, how far beyond it the limit lies, and how unlikely it is by chance that none of
-    the rows below has the level."""
+    """The least number beside a level, how far beyond it the limit lies, how unlikely it is by chance that none of the
+    rows below has the level, and whether the next number is far away."""
 
     code: float
     margin: float
     nats: float
+    far: bool = False
 
 
-def _limits(one: _States, values: Floats, counted: Bools, choice: float) -> dict[tuple[int, int], _Limit]:
+def _limits(
+    one: _States,
+    values: Floats,
+    counted: Bools,
+    choice: float,
+    kind: Callable[[Floats, Floats], _Limit | None],
+) -> dict[tuple[int, int], _Limit]:
     """By the number of a level, and the sign 1 for its least and -1 for its greatest number, where it begins among the
-    rows that are counted [R] by the numbers of all rows [R]; of negative ones where the sign is."""
+    rows that are counted [R] by the numbers of all rows [R], as `kind` has it; of negative ones where the sign is."""
     found: dict[tuple[int, int], _Limit] = {}
     state, beside = one.state[counted], values[counted]
     if len(beside) < DENSE:
@@ -285,9 +305,12 @@ def _limits(one: _States, values: Floats, counted: Bools, choice: float) -> dict
     ordered = np.sort(beside)
     for number, sign in able:
         own = np.sort(beside[state == number], kind="stable")
-        limit = _limit(own, ordered) if sign > 0 else _limit(-own[::-1], -ordered[::-1])
+        limit = kind(own, ordered) if sign > 0 else kind(-own[::-1], -ordered[::-1])
         if limit is not None and limit.nats >= choice:
             found[number, sign] = limit
+            if limit.far:  # and so it is where no others lie
+                other = -float(own[-1] if sign > 0 else own[0]) * sign
+                found.setdefault((number, -sign), limit._replace(code=other))
     return found
 
 
@@ -305,20 +328,32 @@ def _beginning(state: Ints, beside: Floats, levels: int, choice: float) -> list[
 
 
 def _limit(own: Floats, values: Floats) -> _Limit | None:
-    """Where a level begins, by the numbers in its rows [n] and in all rows [N], both in order; None where it is not
-    dense up to there."""
+    """Where a level begins, by the numbers in its rows [n] and in all rows [N], both in order; None where it is neither
+    dense up to there nor far from all others."""
     if len(own) < DENSE or own[0] == values[0]:
         return None
     low, high = _middle(_heap(own))
     near = own[0] + EDGE * (high - low)
     hits = int(np.searchsorted(own, near, side="right"))
     if near <= own[0] or hits < DENSE:
-        return None
+        return _far(own, values)
     beyond = int(np.searchsorted(values, own[0]))
     share = (hits - 1) / (int(np.searchsorted(values, near, side="right")) - beyond)
     surely = int(np.searchsorted(own, own[0], side="right")) >= DENSE
     margin = 0.0 if surely else float(own[min(MARGIN, len(own) - 1)] - own[0])
     return _Limit(float(own[0]), margin, -beyond * math.log1p(-min(share, SHARE)))
+
+
+def _far(own: Floats, values: Floats) -> _Limit | None:
+    """The same of a level whose numbers all are far from those that lie before them; else None."""
+    beyond = int(np.searchsorted(values, own[0]))
+    if not beyond:
+        return None
+    width = float(own[-1] - own[0])
+    if not 0 < FAR * width <= own[0] - values[beyond - 1]:
+        return None
+    share = len(own) / len(values)
+    return _Limit(float(own[0]), width, -beyond * math.log1p(-min(share, SHARE)), far=True)
 
 
 def _heap(own: Floats) -> Floats:
