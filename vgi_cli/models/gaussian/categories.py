@@ -31,6 +31,10 @@ EDGE = 1.0
 """Pseudo-rows of the marginal in each row of a conditional table of all rows."""
 LEVEL = 0.5
 """Pseudo-rows of each level in the marginals of all rows."""
+FITTED = 20
+"""Rounds of proportional fitting of a table to how often levels occur."""
+HALF, SEEN = 0.5, 2.0
+"""Rows of a level of which a component has fewer than the former, where the latter are to be expected, are none."""
 NEVER = -60.0
 """Log probability, or nearly so, of a level that a component does not have: its exponential is 0 for every sum, and it
 is finite, so that what is multiplied by 0 is 0."""
@@ -81,6 +85,7 @@ class Categories(nn.Module):
 
     logits  [K, T] of the conditional tables
     prior   [T] the conditional tables of all rows
+    rows    [] of how many rows the tables are; 0: nobody has said so, as in older runs
     parent  [n] the forest's shape
     by      the dimension of which each component has one level and no other, but for the last ones, which are fewer
             than there are levels: the levels in order, as often as there is room (None: there is none); nothing else
@@ -89,6 +94,7 @@ class Categories(nn.Module):
 
     parent: Tensor
     prior: Tensor
+    rows: Tensor
     _places: Tensor
 
     def __init__(self, levels: Sequence[int], K: int, by: int | None = None) -> None:
@@ -99,6 +105,7 @@ class Categories(nn.Module):
         self.register_buffer("parent", torch.tensor(self.forest.parent, dtype=torch.int64))
         self.register_buffer("_places", self.forest.places.clone(), persistent=False)  # on the device: it may not wait
         self.register_buffer("prior", prior)
+        self.register_buffer("rows", torch.zeros(()))
         self.logits = nn.Parameter(prior.log().expand(K, -1).clone())
         self._hold()
 
@@ -126,6 +133,7 @@ class Categories(nn.Module):
     @torch.no_grad()
     def maximise(self, counts: Tensor, rows: float) -> None:
         """The M-step, in place, from expected counts [K, T]."""
+        self.rows.copy_(self.forest.tables(counts)[self.forest.order[0]].sum())
         raised = counts + rows * self.prior
         tables = [table / table.sum(-1, keepdim=True) for table in self.forest.tables(raised)]
         self.logits.copy_(self.forest.flat(tables).log())
@@ -150,16 +158,29 @@ class Categories(nn.Module):
             self.logits[: len(one), self._held()] = NEVER * (1 - one)
 
     @torch.no_grad()
-    def learn(self, marginals: Tensor, pairs: Tensor, rows: float, *, edges: bool) -> None:
+    def learn(
+        self,
+        marginals: Tensor,
+        pairs: Tensor,
+        rows: float,
+        *,
+        edges: bool,
+        joined_too: Sequence[tuple[int, int]] = (),
+    ) -> None:
         """Take the best forest and tables near those of weighted rows, in place.
 
         marginals  [K, F] counts of each level of each dimension, one dimension after the other, by component
         pairs      [K, F, F] counts of each pair of levels, in rows that have both
         rows       pseudo-rows by which a component's tables are pulled to those of all rows
         edges      False: the dimensions stay independent within a component
+        joined_too pairs of dimensions that have an edge where no others lead from one to the other
         """
         levels = self.forest.levels
         weight = edge_weights(levels, pairs, rows, EDGE) if edges else torch.zeros(len(levels), len(levels))
+        if edges and joined_too:
+            least = weight[weight > 0].amin() if (weight > 0).any() else 1.0
+            for i, k in joined_too:
+                weight[i, k] = weight[k, i] = 0.5 * least
         if self.by is not None:
             weight[self.by] = weight[:, self.by] = 0.0
         forest = joined(Forest.without_edges(levels), heaviest(weight))
@@ -176,6 +197,45 @@ class Categories(nn.Module):
         self._take(forest)
         self.prior.copy_(forest.flat(prior))
         self.maximise(forest.flat(counts), rows)
+
+    @torch.no_grad()
+    def forget_absent(self, share: Tensor, rows: float) -> None:
+        """Leave out, in place, the levels that a component has from its prior alone, `rows` pseudo-rows, though so many
+        rows are in it that SEEN of them should have each, were it as frequent there as among all; share [K]: of the
+        rows that belong to a component. A row of such a level would else be taken for one of that component once in a
+        few hundred times, and its numbers with it, however far from those of all other rows of the level."""
+        tables, own = self.forest.tables(self.log_tables().exp()), self._marginals()
+        parts = []
+        for i, (table, prior) in enumerate(zip(tables, self.forest.tables(self.prior[None]), strict=True)):
+            held = self.rows * share[:, None] * own[self.forest.parent[i]]  # [K, rows of the table]
+            counts = table * (held[..., None] + rows) - rows * prior
+            absent = (counts < HALF) & (held[..., None] * prior >= SEEN)
+            parts.append(torch.where(absent, NEVER, table.log()))
+        self.logits.copy_(self.forest.flat(parts))
+        self._hold()
+
+    def _marginals(self) -> dict[int, Tensor]:
+        """[K, levels] how often those of each dimension occur; of dimension -1 one level, which all rows have."""
+        tables, own = self.forest.tables(self.log_tables().exp()), {-1: self.logits.new_ones(self.K, 1)}
+        for i in self.forest.order:
+            own[i] = (own[self.forest.parent[i]][:, None, :] @ tables[i])[:, 0]
+        return own
+
+    @torch.no_grad()
+    def set_ratios(self, child: int, log_ratios: Tensor) -> None:
+        """Set the table of a dimension with a parent, in place, to the one whose odds ratios are those of log_ratios
+        [K, levels of the parent, levels of the child] and in which both occur as often as they do: by iterative
+        proportional fitting (Deming and Stephan 1940)."""
+        own = self._marginals()
+        parents, children = own[self.forest.parent[child]], own[child]
+        both = (log_ratios - log_ratios.amax((1, 2), keepdim=True)).exp().to(self.logits)
+        for _ in range(FITTED):
+            both = both * (parents / both.sum(-1))[:, :, None]
+            both = both * (children / both.sum(-2))[:, None, :]
+        tables = list(self.forest.tables(self.log_tables().exp()))
+        tables[child] = both / both.sum(-1, keepdim=True)
+        self.logits.copy_(self.forest.flat(tables).log())
+        self._hold()
 
     def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
         """One row [n, ..] of levels (int64) of each named component [n]."""
@@ -215,4 +275,4 @@ class Categories(nn.Module):
             except ValueError as error:
                 args[-1].append(f"{prefix}parent: {error}")  # what load_state_dict says is wrong
                 return
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        super()._load_from_state_dict({f"{prefix}rows": torch.zeros(()), **state_dict}, prefix, *args)

@@ -6,6 +6,7 @@ are not. Either part may have no dimension.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import torch
@@ -149,7 +150,15 @@ class Mixed(Gaussians):
         return self.whole(numbers, levels)
 
     @torch.no_grad()
-    def learn_levels(self, x: Tensor, missing: Tensor, weight: Tensor, pull: float, ranks: Ranks = ALONE) -> None:
+    def learn_levels(
+        self,
+        x: Tensor,
+        missing: Tensor,
+        weight: Tensor,
+        pull: float,
+        joined: Sequence[tuple[int, int]] = (),
+        ranks: Ranks = ALONE,
+    ) -> None:
         """The forest and the tables of rows x [R, D] that belong to the components with weights [R, k], k of the first
         components at most, in place; of a pair of dimensions the rows count that have both. `ranks`: who has more rows.
         """
@@ -160,7 +169,12 @@ class Mixed(Gaussians):
             marginals.append(own.mT @ one_hot)
             pairs.append(torch.stack([(one_hot * w[:, None]).mT @ one_hot for w in own.unbind(1)]))
         single, double = ranks.total(torch.stack(marginals).sum(0), torch.stack(pairs).sum(0))
-        self.categories.learn(single, double, pull, edges=self.edges)
+        self.categories.learn(single, double, pull, edges=self.edges, joined_too=joined)
+
+    def joins(self, missing: Tensor) -> list[tuple[int, int]]:
+        """Pairs of discrete dimensions that are to have an edge, unless others lead from one to the other, though no
+        row of `missing` [R, D] has both of them."""
+        return []
 
     def spread(self, x: Tensor) -> Tensor:
         """[R, F] the levels of rows x [R, D] as indicators, in such units that those of each dimension together have

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.layout import Layout
+from vgi_cli.maths.selection import pairs_apart
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.factors import FactorGaussians
 from vgi_cli.models.gaussian.family import CellLaws, Combinations, EmTable, FilledRows, GaussianFamily, NumbersGiven
@@ -222,8 +223,11 @@ class GaussianMixture(GaussianFamily):
             numbers.set_broad(whole.mean(0), centred.mT @ centred / x.shape[0] + 1e-6 * own)
             count = torch.cat([count, count.new_full((len(numbers.scales),), ROWS - 1)])
         if mixed is not None:
-            mixed.learn_levels(rows, torch.zeros_like(rows, dtype=torch.bool), one_hot, TABLES)
+            mixed.learn_levels(
+                rows, torch.zeros_like(rows, dtype=torch.bool), one_hot, TABLES, mixed.joins(filled.missing)
+            )
         self.set_weights(count + 1)
+        self.separate(pairs_apart(filled.missing))
         self.to(dtype=dtype, device=device)
 
     def log_weights(self) -> Tensor:
@@ -257,12 +261,16 @@ class GaussianMixture(GaussianFamily):
     def for_fills(self) -> Self:
         """Without the widest of the broad components: it keeps the density of a row that is unlike all others from
         being absurd, but a cell drawn from it is absurd itself, several standard deviations off what the rest of its
-        row says."""
-        if len(self.logits) == self.gaussians.K:
+        row says. And without the levels that a component has from its prior alone."""
+        broad, mixed = len(self.logits) > self.gaussians.K, isinstance(self.gaussians, Mixed)
+        if not (broad or mixed):
             return self
         other = copy.deepcopy(self)
         with torch.no_grad():
-            other.logits[-1] = -torch.inf  # the last of SCALES
+            if isinstance(other.gaussians, Mixed):
+                other.gaussians.categories.forget_absent(self.log_weights().exp(), TABLES)
+            if broad:
+                other.logits[-1] = -torch.inf  # the last of SCALES
         return other
 
     @property
@@ -299,7 +307,8 @@ class GaussianMixture(GaussianFamily):
         before, value = copy.deepcopy(self.state_dict()), self.objective(table, penalty)
         missing = table.patterns.missing[table.patterns.of_row]
         weight = self.responsibilities(table).mul_(table.weights[:, None])
-        mixed.learn_levels(table.x, missing, weight, penalty.tables, table.ranks)
+        mixed.learn_levels(table.x, missing, weight, penalty.tables, mixed.joins(missing), table.ranks)
+        self.separate(pairs_apart(missing))
         if bool(self.objective(table, penalty).objective < value.objective):
             self.load_state_dict(before)
 

@@ -33,6 +33,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths import lanes
 from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import Patterns
+from vgi_cli.maths.selection import pairs_apart
 from vgi_cli.models.gaussian.family import ColumnLaw, FilledRows
 from vgi_cli.models.gaussian.gaussians import MOST_LOST, Footprint, Gaussians, Observed, Penalty, Scale, expansions
 from vgi_cli.models.gaussian.incomplete import Incomplete
@@ -323,6 +324,36 @@ class Shifted(Mixed):
         occur = self.share[there] > 0
         self.shift[there[occur]] = B[~crossed][occur]
         self.crossing.copy_(B[crossed])
+
+    def joins(self, missing: Tensor) -> list[tuple[int, int]]:
+        pairs = pairs_apart(missing[:, self.discrete])
+        return [(i, k) for i, k in pairs.tolist() if self.chosen[i] and self.chosen[k]]
+
+    @torch.no_grad()
+    def separate(self, pairs: Tensor) -> None:
+        """Numbers and levels that are apart too: the coefficients of a number are what those of the others say, so that
+        given these it is the same for every level. And so are levels of two dimensions that have an edge: their table
+        takes back what each says of the numbers that the other goes with."""
+        super().separate(pairs)
+        covariance = self.numbers.moments().covariance
+        spread, place = covariance[: self.K].mean(0), {int(j): at for at, j in enumerate(self.continuous)}
+        apart: dict[int, list[int]] = {int(j): [] for j in self.discrete}
+        for i, k in pairs.tolist():
+            for one, other in ((i, k), (k, i)):
+                if one in apart:
+                    apart[one].append(other)
+        own = self.shift.split(list(self.categories.forest.levels))
+        for i in self.places:
+            numbers = [place[j] for j in apart[int(self.discrete[i])] if j in place]
+            rest = [at for at in range(len(place)) if at not in numbers]
+            if numbers:
+                own[i][:, numbers] = own[i][:, rest] @ torch.linalg.solve(
+                    spread[rest][:, rest], spread[rest][:, numbers]
+                )
+        for child, parent in enumerate(self.categories.forest.parent):
+            if parent >= 0 and int(self.discrete[parent]) in apart[int(self.discrete[child])]:
+                together = own[parent] @ torch.linalg.solve(covariance, own[child].mT)
+                self.categories.set_ratios(child, together)
 
     @torch.no_grad()
     def restore_noise(self, missing: Tensor) -> None:
