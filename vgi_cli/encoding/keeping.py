@@ -128,8 +128,8 @@ def keep_but_for_blanks(
     rows: DrawnRows, blank: Callable[[Floats], Bools] | None, schema: Schema, told: Floats | None
 ) -> Apart:
     """As `keep_relations`, of rows of which some holes hold nothing: those that stay blank, and those of questions that
-    a row is not asked (`unanswered_in`). What is filled in there decides no other cell of its row: these are as they
-    were drawn, or follow from others, and what holds nothing follows from them.
+    a row is not asked (`unanswered_in`). What is filled in there decides no other cell of its row, which is as it was
+    drawn, or follows from others; what a question that is not asked is filled with follows from these.
 
     blank  which cells of draws [m, N, columns] stay blank, as what decides may be a fill; where other ones would be
            then, relations are kept to all the same. None: none stays
@@ -138,36 +138,39 @@ def keep_but_for_blanks(
     names = {name for own in linked for name in own}
     if blank is None and not any(names & {*one.others} for one in rules):
         return keep_relations(*rows[:3], schema, *rows[3:], told)
+    spoken = rows.missing if told is None else rows.missing & np.isnan(told)
 
-    def holding_nothing(draws: Floats) -> Bools:
-        found = unasked_holes(rules, draws, rows.observed, rows.missing, schema)
-        found &= True if told is None else np.isnan(told)
-        return found if blank is None else found | blank(draws)
+    def found_in(draws: Floats) -> tuple[Bools, Bools]:
+        staying = np.zeros(draws.shape, bool) if blank is None else blank(draws)
+        return staying, spoken & ~staying & unasked_holes(rules, draws, rows.observed, rows.missing, schema)
 
     again = rows.draws.copy()
     apart = keep_relations(*rows[:3], schema, *rows[3:], told)
-    nothing = holding_nothing(rows.draws)
-    others = rows.missing & ~nothing
-    decides = np.zeros(apart.shape, bool)
-    for own in linked:
-        places = [schema.modelled.index(name) for name in own]
-        decides |= nothing[..., places].any(-1) & others[..., places].any(-1)
+    staying, unasked = found_in(rows.draws)
+    deciding = np.zeros(staying.shape, bool)
+    for together in linked:
+        places = [schema.modelled.index(name) for name in together]
+        nothing = staying[..., places] | unasked[..., places]
+        deciding[..., places] |= nothing & (rows.missing[:, places] & ~nothing).any(-1, keepdims=True)
+    decides = deciding.any(-1)
     draw, row = np.nonzero(decides)
     if not len(row):
         return apart
     found: list[tuple[Ints, Ints, Apart]] = []
-    related = [place for place, name in enumerate(schema.modelled) if name in names]
-    patterns, which = np.unique(nothing[draw, row][:, related], axis=0, return_inverse=True)
+    kinds = np.stack([staying[draw, row], unasked[draw, row]], 1) & deciding[draw, row][:, None]
+    patterns, which = np.unique(kinds, axis=0, return_inverse=True)
     for kind, pattern in enumerate(patterns):
         at = np.flatnonzero(which.reshape(-1) == kind)
         some = rows._replace(draws=again).at(draw[at], row[at])
-        without = _without_columns(schema, {schema.modelled[place] for place in np.array(related)[pattern]})
-        own = keep_relations(*some[:3], without, *some[3:], None if told is None else told[row[at]])
-        last = some._replace(observed=_exact(some), missing=nothing[draw[at], row[at]])
-        own.update(keep_relations(*last[:3], schema, *last[3:]))
+        gone, beside = ({*itertools.compress(schema.modelled, own)} for own in (pattern[0], pattern.any(0)))
+        said = None if told is None else told[row[at]]
+        own = keep_relations(*some[:3], _without_columns(schema, beside), *some[3:], said)
+        last = some._replace(observed=_exact(some), missing=unasked[draw[at], row[at]])
+        own.update(keep_relations(*last[:3], _without_columns(schema, gone), *last[3:]))
         again[draw[at], row[at]] = some.draws[0]
         found.append((draw[at], row[at], own))
-    taken = decides & (holding_nothing(again) == nothing).all(-1)
+    same = [(one == other).all(-1) for one, other in zip(found_in(again), (staying, unasked), strict=True)]
+    taken = decides & same[0] & same[1]
     rows.draws[taken] = again[taken]
     apart.mend(taken)
     for at_draw, at_row, own in found:
@@ -178,7 +181,7 @@ def keep_but_for_blanks(
 def _linked(schema: Schema) -> list[tuple[str, ...]]:
     """The columns of each rule of a schema by which cells of a row decide others of it."""
     orders = [(one.low, one.high) for one in schema.orders]
-    return [*(one.names for one in (*schema.relations, *schema.structural_zeros)), *orders]
+    return [*(one.names for one in schema.relations), *(one.names for one in schema.structural_zeros), *orders]
 
 
 def _without_columns(schema: Schema, names: Collection[str]) -> Schema:
