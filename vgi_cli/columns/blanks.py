@@ -146,11 +146,30 @@ def staying(
 ) -> tuple[list[Bools], Bools]:
     """Of draws [m, N, columns] of completed rows [m, N] by each of some rules whether its cell says so, and [m, N,
     columns] which holes stay blank. The other arguments as of `take_back`."""
-    says = []
-    for rule in rules:
-        filled = schema.encoded[rule.other].held(draws[..., rule.other])
-        says.append(rule.holds(np.where(missing[:, rule.other], filled, observed[:, rule.other])))
+    says = [rule.holds(_decided(rule.other, draws, observed, missing, schema)) for rule in rules]
     return says, not_asked([(rule.columns, rule.other) for rule in rules], says, missing, len(draws))
+
+
+def _decided(place: int, draws: Floats, observed: Floats, missing: Bools, schema: Schema) -> Floats:
+    """[m, N] codes of a column that decides, fills as it holds them. The arguments as of `take_back`."""
+    filled = schema.encoded[place].held(draws[..., place])
+    return np.where(missing[:, place], filled, observed[:, place])
+
+
+def unasked_holes(
+    rules: Sequence[Unanswered | Threshold], draws: Floats, observed: Floats, missing: Bools, schema: Schema
+) -> Bools:
+    """[m, N, columns] which holes of draws [m, N, columns] of completed rows are of questions that their row is not
+    asked, by some rules of the fit. The other arguments as of `take_back`."""
+    gates = _gates(rules, schema)
+    codes = [_decided(other, draws, observed, missing, schema) for _, other in gates]
+    says = [rule.excludes(own) for rule, own in zip(rules, codes, strict=True)]
+    return not_asked(gates, says, missing, len(draws))
+
+
+def _gates(rules: Sequence[Unanswered | Threshold], schema: Schema) -> list[_Gate]:
+    """The places of the columns of some rules, and of the one that decides about them."""
+    return [([schema.modelled.index(other) for other in one.others], schema.modelled.index(one.name)) for one in rules]
 
 
 class CellsNotAsked(NamedTuple):
@@ -174,7 +193,7 @@ def unasked_cells(
     codes    [N, columns], NaN where a cell of a column that decides says nothing
     missing  [N, columns] which cells no answer was read from
     """
-    gates = [([schema.modelled.index(other) for other in one.others], schema.modelled.index(one.name)) for one in rules]
+    gates = _gates(rules, schema)
     says = [rule.excludes(codes[:, other]) for rule, (_, other) in zip(rules, gates, strict=True)]
     every = not_asked(gates, [said[None] for said in says], missing, 1)[0]
     told, flags = np.zeros(missing.shape, bool), dict[str, None]()

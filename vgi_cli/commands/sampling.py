@@ -219,7 +219,7 @@ class Sampling:
         draws = self._codes(x, rows)
         missing = schema.layout.of_columns(rows.table.missing).cpu().numpy()
         require_finite(draws, missing, schema.layout.columns)
-        deciding = {schema.modelled[one.other] for one in self._blanks}
+        deciding = {schema.modelled[one.other] for one in self._blanks} | self._unasked.deciding
         observed = observed_codes(rows, schema, related_columns(schema) | deciding)
 
         def blanks(draws: Floats) -> Bools:

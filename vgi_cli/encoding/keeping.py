@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.blanks import unanswered_in, unasked_holes
 from vgi_cli.columns.calendar import HOUR, SECONDS, days_in
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
@@ -36,7 +37,7 @@ from vgi_cli.encoding.computing import (
 )
 from vgi_cli.encoding.dates import Parted, Wanted, room_of
 from vgi_cli.encoding.joint import Two, solved_together, two_unknowns
-from vgi_cli.encoding.orders import keep_orders, out_of_order
+from vgi_cli.encoding.orders import keep_orders, orders_without, out_of_order
 from vgi_cli.encoding.other_keys import settled_orders, take_others
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
@@ -126,39 +127,71 @@ def keep_relations(
 def keep_but_for_blanks(
     rows: DrawnRows, blank: Callable[[Floats], Bools] | None, schema: Schema, told: Floats | None
 ) -> Apart:
-    """As `keep_relations`, of rows of which some holes stay blank: relations of such a hole say nothing of the other
-    cells of its row, which are as they were drawn, or follow from others. `blank`: which cells of draws
-    [m, N, columns] these are, as what decides may be a fill; where other ones would be then, relations are kept to.
-    None: none stays."""
-    again = rows.draws if blank is None else rows.draws.copy()
+    """As `keep_relations`, of rows of which some holes hold nothing: those that stay blank, and those of questions that
+    a row is not asked (`unanswered_in`). What is filled in there decides no other cell of its row, which is as it was
+    drawn, or follows from others; what a question that is not asked is filled with follows from these.
+
+    blank  which cells of draws [m, N, columns] stay blank, as what decides may be a fill; where other ones would be
+           then, relations are kept to all the same. None: none stays
+    """
+    rules, linked = unanswered_in(schema), _linked(schema)
+    names = {name for own in linked for name in own}
+    if blank is None and not any(names & {*one.others} for one in rules):
+        return keep_relations(*rows[:3], schema, *rows[3:], told)
+    spoken = rows.missing if told is None else rows.missing & np.isnan(told)
+
+    def found_in(draws: Floats) -> tuple[Bools, Bools]:
+        staying = np.zeros(draws.shape, bool) if blank is None else blank(draws)
+        return staying, spoken & ~staying & unasked_holes(rules, draws, rows.observed, rows.missing, schema)
+
+    again = rows.draws.copy()
     apart = keep_relations(*rows[:3], schema, *rows[3:], told)
-    if blank is None:
-        return apart
-    holes = blank(rows.draws)
-    others = rows.missing & ~holes
-    places = [[schema.modelled.index(name) for name in one.names] for one in schema.relations]
-    left_out = np.array([holes[..., own].any(-1) & others[..., own].any(-1) for own in places]).reshape(
-        -1, *apart.shape
-    )
-    draw, row = np.nonzero(left_out.any(0))
+    staying, unasked = found_in(rows.draws)
+    deciding = np.zeros(staying.shape, bool)
+    for together in linked:
+        places = [schema.modelled.index(name) for name in together]
+        nothing = staying[..., places] | unasked[..., places]
+        deciding[..., places] |= nothing & (rows.missing[:, places] & ~nothing).any(-1, keepdims=True)
+    decides = deciding.any(-1)
+    draw, row = np.nonzero(decides)
     if not len(row):
         return apart
     found: list[tuple[Ints, Ints, Apart]] = []
-    patterns, which = np.unique(left_out[:, draw, row].T, axis=0, return_inverse=True)
+    kinds = np.stack([staying[draw, row], unasked[draw, row]], 1) & deciding[draw, row][:, None]
+    patterns, which = np.unique(kinds, axis=0, return_inverse=True)
     for kind, pattern in enumerate(patterns):
         at = np.flatnonzero(which.reshape(-1) == kind)
         some = rows._replace(draws=again).at(draw[at], row[at])
-        kept = tuple(one for one, out in zip(schema.relations, pattern.tolist(), strict=True) if not out)
+        gone, beside = ({*itertools.compress(schema.modelled, own)} for own in (pattern[0], pattern.any(0)))
         said = None if told is None else told[row[at]]
-        own = keep_relations(*some[:3], replace(schema, relations=kept), *some[3:], said)
+        own = keep_relations(*some[:3], _without_columns(schema, beside), *some[3:], said)
+        last = some._replace(observed=_exact(some), missing=unasked[draw[at], row[at]])
+        own.update(keep_relations(*last[:3], _without_columns(schema, gone), *last[3:]))
         again[draw[at], row[at]] = some.draws[0]
         found.append((draw[at], row[at], own))
-    taken = left_out.any(0) & (blank(again) == holes).all(-1)
+    same = [(one == other).all(-1) for one, other in zip(found_in(again), (staying, unasked), strict=True)]
+    taken = decides & same[0] & same[1]
     rows.draws[taken] = again[taken]
     apart.mend(taken)
     for at_draw, at_row, own in found:
         apart.update_at(at_draw, at_row, own, taken)
     return apart
+
+
+def _linked(schema: Schema) -> list[tuple[str, ...]]:
+    """The columns of each rule of a schema by which cells of a row decide others of it."""
+    orders = [(one.low, one.high) for one in schema.orders]
+    return [*(one.names for one in schema.relations), *(one.names for one in schema.structural_zeros), *orders]
+
+
+def _without_columns(schema: Schema, names: Collection[str]) -> Schema:
+    """A schema without those of its relations, orders and structural zeros that are of some columns."""
+    return replace(
+        schema,
+        relations=tuple(one for one in schema.relations if not set(one.names) & set(names)),
+        structural_zeros=tuple(one for one in schema.structural_zeros if not set(one.names) & set(names)),
+        orders=orders_without(schema, names),
+    )
 
 
 def _in_line(filled: DrawnRows, schema: Schema) -> Apart:

@@ -274,6 +274,34 @@ def pairs_in_order(schema: Schema) -> Iterator[tuple[int, int, float, tuple[floa
             yield places[i], places[j], float(most[i, j]), (per[names[i]], per[names[j]])
 
 
+def orders_without(schema: Schema, names: Collection[str]) -> tuple[Order, ...]:
+    """The orders of a schema but for those of some columns; those of two others that follow through these stay."""
+    rest = [one for one in schema.orders if one.low not in names and one.high not in names]
+    if len(rest) == len(schema.orders):
+        return schema.orders
+    per = _units(schema)
+    every, left = _closed(schema.orders, per), _closed(rest, per)
+    for i, j in np.argwhere(np.isfinite(every.most)).tolist():
+        low, high = every.names[i], every.names[j]
+        known = np.inf if {low, high} - {*left.names} else left.most[left.names.index(low), left.names.index(high)]
+        if low in names or high in names or every.most[i, j] >= known:
+            continue
+        mixed = per[low] != per[high]
+        unit = 1.0 if mixed else per[low]
+        rest.append(
+            Order(
+                low,
+                high,
+                float(every.spread[i, j] / unit),
+                tuple((every.small[i, j] / unit).tolist()),
+                float(every.most[i, j] / unit),
+                bool(every.ratio[i, j]),
+                per=(per[low], per[high]) if mixed else (1.0, 1.0),
+            )
+        )
+    return tuple(rest)
+
+
 def _units(schema: Schema) -> dict[str, float]:
     """By columns of orders how many of a common unit their codes count: seconds of a day, where dates are compared with
     times; else 1."""
