@@ -7,16 +7,21 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
+from vgi_cli.columns.base import Column, ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.lattice import SURELY
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import EXACT, Floats, plain
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.redundant import codes_of
+from vgi_cli.encoding.scale_codes import scales_with_codes
 from vgi_cli.encoding.spellings import MOST_CODES, NEGATIVE, NINES, NINES_AWAY, codes_beside
+from vgi_cli.table.base import Table
 
 FEWEST = 10
 """Fewest other values beside which one can be far away, and the greatest ones that say how others would go on."""
@@ -53,6 +58,77 @@ class Far(NamedTuple):
 
     value: float
     cells: int
+
+
+Unlike: TypeAlias = tuple[Number | Moment, Far, str]
+"""A column, a value that is unlike all others of it, and in what way, in words."""
+
+
+def unlike_others_among(table: Table, schema: Schema) -> list[Unlike]:
+    """The values of the columns of a schema that are unlike all others, without what its relations explain. A negative
+    value that one column has so few of that it might be one is a code beside those of another column."""
+    told, parts = _told(schema), _parts(schema)
+    found: list[Unlike] = []
+    for column in schema.encoded:
+        if isinstance(column, Number | Moment) and column.name not in told:
+            for far, what in unlike_others(column, _finite(table, column)).items():
+                if far.cells == 1 or column.name not in parts:  # nothing that stands for missing adds up
+                    found.append((column, far, what))
+    below = {far.value for column, far, what in found if what == BELOW and _plainly(column)}
+    known = {(column.name, far.value) for column, far, _ in found}
+    for column in schema.encoded if below else ():
+        if _plainly(column):
+            values = _finite(table, column)
+            negative, cells = np.unique(values[values < 0], return_counts=True)
+            also = [Far(float(v), int(n)) for v, n in zip(negative, cells, strict=True)]
+            if below.issuperset(negative.tolist()):
+                found += [(column, far, BELOW) for far in also if (column.name, far.value) not in known]
+    return found
+
+
+def _plainly(column: Column) -> TypeGuard[Number]:
+    """Whether it is a column of numbers that are written plainly."""
+    return isinstance(column, Number) and column.notation is None
+
+
+def _finite(table: Table, column: ModelledColumn) -> Floats:
+    """The codes of the observed cells of a column."""
+    values = codes_of(table, column)
+    return values[np.isfinite(values)]
+
+
+def suspected_codes(table: Table, schema: Schema) -> dict[str, set[float]]:
+    """By the names of the columns the values that may be codes for cells without an answer, of those of numbers and
+    moments."""
+    found: dict[str, set[float]] = {column.name: set() for column in schema.encoded}
+    for column, far, _ in unlike_others_among(table, schema):
+        if far.cells > 1:
+            found[column.name].add(far.value)
+    for one in itertools.chain(*scales_with_codes(table, schema.encoded)):
+        found[one.name].update(one.codes)
+    return found
+
+
+def without_codes(table: Table, schema: Schema) -> Table:
+    """The same table with the cells missing that may be codes for cells without an answer: what others say of columns
+    is to be looked for there. The table itself where there are none."""
+    coded = suspected_codes(table, schema)
+    cells = {c.name: np.isin(codes_of(table, c), [*coded[c.name]]) for c in schema.encoded if coded[c.name]}
+    return table.hiding(cells) if cells else table
+
+
+def explained_by_relations(schema: Schema) -> set[str]:
+    """Columns whose values relations explain: what a level or a key has, and what adds up or multiplies."""
+    return _told(schema) | _parts(schema)
+
+
+def _told(schema: Schema) -> set[str]:
+    return {one.names[0] for one in schema.relations if one.how in ("levels", "groups", "pairs")}
+
+
+def _parts(schema: Schema) -> set[str]:
+    found = [one.names for one in schema.relations if one.how in ("sum", "product") and len(one.names) > 2]
+    return {name for names in found for name in names}
 
 
 def unlike_others(column: Number | Moment, values: Floats) -> dict[Far, str]:
@@ -121,8 +197,10 @@ def _small_codes(values: Floats) -> dict[Far, str]:
     """Of some finite values the least ones, at most MOST_CODES, that look like codes of a survey (98 and 99 of incomes
     from 450 on), with what sets them apart: the others are all far larger, and multiples of a step that they are not
     of."""
+    if not len(values) or not CODED.fullmatch(plain(float(values.min()))):
+        return {}
     distinct, cells = np.unique(values, return_counts=True)
-    if not len(distinct) or distinct[0] <= 0 or distinct[-1] >= EXACT or (distinct != np.rint(distinct)).any():
+    if distinct[0] <= 0 or distinct[-1] >= EXACT or (distinct != np.rint(distinct)).any():
         return {}
     for count in range(min(MOST_CODES, len(distinct) - FEWEST), 0, -1):
         codes, rest = distinct[:count], distinct[count:]
@@ -164,6 +242,8 @@ def _nats_above(count: int, expected: float) -> float:
 def negative_codes(values: Floats) -> list[Far]:
     """Of some finite values the negative ones, at most MOST_CODES, that look like codes of a survey in a column that is
     else not negative."""
+    if not (values < 0).any():
+        return []
     distinct, cells = np.unique(values, return_counts=True)
     below = distinct < 0
     usual, counts = distinct[~below], cells[~below]

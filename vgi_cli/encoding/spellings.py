@@ -93,7 +93,7 @@ def missing_levels(table: Table, columns: Sequence[Column]) -> list[str]:
         if isinstance(column, Levelled):
             levels = list(column.levels)
             scale = (in_order(levels) or ()) if column.kind == "ordinal" else ()  # none, mild, moderate, severe
-            for level in _like_missing(levels):
+            for level in like_missing(levels):
                 if level in scale:
                     continue
                 count = int((column.codes(table.column(column.name)) == levels.index(level)).sum())
@@ -103,7 +103,7 @@ def missing_levels(table: Table, columns: Sequence[Column]) -> list[str]:
     return [_unanswered(table, found) for found in every.values()]
 
 
-def _like_missing(levels: Sequence[str]) -> list[str]:
+def like_missing(levels: Sequence[str]) -> list[str]:
     """Those of the levels of a column that may stand for missing cells."""
     negative = [level for level in levels if level.startswith("-")]
     others = [level for level in levels if level not in negative]
@@ -179,7 +179,7 @@ def numbers_as_codes(table: Table, columns: Sequence[Column]) -> list[str]:
         cells = table.column(column.name)
         if not isinstance(column, Categorical) or cells.dictionary or not numeric(cells):
             continue
-        unlike = _like_missing(column.levels)
+        unlike = like_missing(column.levels)
         levels = [level for level in column.levels if level not in unlike]
         numbers = sorted(number for level in levels if (number := number_of(level)) is not None)
         if len(numbers) > 2 and mostly_gaps(tuple(numbers), float(np.gcd.reduce(np.diff(numbers).astype(np.int64)))):

@@ -7,18 +7,18 @@ Nothing here changes how a table is read: these are lines for the user, with the
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from vgi_cli.columns.base import Column, ModelledColumn
 from vgi_cli.columns.blanks import flags_of
-from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import THREE, Number, mostly_threes
 from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.skips import Threshold
 from vgi_cli.columns.wording import (
     Alarm,
     are,
@@ -26,7 +26,6 @@ from vgi_cli.columns.wording import (
     either,
     first_cell,
     folded,
-    is_plain,
     kind_flag,
     made_missing,
     named,
@@ -35,7 +34,7 @@ from vgi_cli.columns.wording import (
 from vgi_cli.encoding.absent import words_for_missing
 from vgi_cli.encoding.answers import several_answers
 from vgi_cli.encoding.circular import angles
-from vgi_cli.encoding.codes import BELOW, unlike_others
+from vgi_cli.encoding.codes import unlike_others_among, without_codes
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.limits import limits_as_missing
@@ -333,66 +332,25 @@ def _inexact(schema: Schema) -> list[str]:
 def _far_away(table: Table, schema: Schema) -> list[str]:
     codes: dict[tuple[str, str], tuple[list[str], int]] = {}
     slips: list[str] = []
-    told, parts = _told(schema), _parts(schema)
-    for column in (c for c in schema.encoded if isinstance(c, Number | Moment) and c.name not in told):
-        values = column.codes(table.column(column.name))
-        finite = values[np.isfinite(values)]
-        for far, what in unlike_others(column, finite).items():
-            number = isinstance(column, Number) and column.notation is None
-            text = plain(far.value) if number else column.spell(np.array([far.value]), None)[0]
-            text = text.replace(".", table.decimal) if number else text
-            if far.cells == 1:
-                cells = table.column(column.name)
-                where = first_cell(cells, values == far.value)
-                slips.append(
-                    f"column '{column.name}' has a value far from all others: {where}; "
-                    f"{made_missing(cells, text)} if it is a slip"
-                )
-            elif column.name not in parts:  # nothing that stands for missing adds up
-                names, count = codes.setdefault((text, what), ([], 0))
-                codes[text, what] = ([*names, column.name], count + far.cells)
-    for (text, what), (names, count) in codes.items():
-        below = what == BELOW and is_plain(text, table.decimal)
-        also = _also_below(table, schema, text, codes) if below else {}
-        codes[text, what] = ([*names, *(name for name in also if name not in names)], count + sum(also.values()))
+    for column, far, what in unlike_others_among(table, schema):
+        number = isinstance(column, Number) and column.notation is None
+        text = plain(far.value) if number else column.spell(np.array([far.value]), None)[0]
+        text = text.replace(".", table.decimal) if number else text
+        if far.cells == 1:
+            cells = table.column(column.name)
+            where = first_cell(cells, column.codes(cells) == far.value)
+            slips.append(
+                f"column '{column.name}' has a value far from all others: {where}; "
+                f"{made_missing(cells, text)} if it is a slip"
+            )
+        else:
+            names, count = codes.setdefault((text, what), ([], 0))
+            codes[text, what] = ([*names, column.name], count + far.cells)
     lines = [
         f"{text} ({count} cells) is {what} of {named('column', names)}: {_flags(table, names, text)}"
         for (text, what), (names, count) in codes.items()
     ]
     return lines + capped(slips)
-
-
-def explained_by_relations(schema: Schema) -> set[str]:
-    """Columns whose values relations explain: what a level or a key has, and what adds up or multiplies."""
-    return _told(schema) | _parts(schema)
-
-
-def _told(schema: Schema) -> set[str]:
-    return {one.names[0] for one in schema.relations if one.how in ("levels", "groups", "pairs")}
-
-
-def _parts(schema: Schema) -> set[str]:
-    found = [one.names for one in schema.relations if one.how in ("sum", "product") and len(one.names) > 2]
-    return {name for names in found for name in names}
-
-
-def _also_below(
-    table: Table, schema: Schema, text: str, codes: Mapping[tuple[str, str], tuple[list[str], int]]
-) -> dict[str, int]:
-    """Further columns in which a code is negative, unlike all other values but codes of the same table: in how many
-    cells. In one column that has few of them it might be a value; beside another one it is no chance."""
-    plainly = [code for code, what in codes if what == BELOW and is_plain(code, table.decimal)]
-    known = {float(code.replace(table.decimal, ".")) for code in plainly}
-    value = float(text.replace(table.decimal, "."))
-    named = {name for what, (names, _) in codes.items() for name in names if what == (text, BELOW)}
-    found = {}
-    for column in schema.encoded:
-        if isinstance(column, Number) and column.notation is None and column.name not in named:
-            values = column.codes(table.column(column.name))
-            below = values[np.isfinite(values) & (values < 0)]
-            if (below == value).any() and set(np.unique(below).tolist()) <= known:
-                found[column.name] = int((below == value).sum())
-    return found
 
 
 def _flags(table: Table, names: list[str], text: str) -> str:
@@ -423,7 +381,7 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
             )
         where = f"'{name}' is {either(quoted)}"
         lines.append((name, _unasked(others, int(one.excludes(codes).sum()), where, flags_of(one, schema)), against))
-    for rule in thresholds_among(table, schema, [one.skip for one in found]) if looked_for(table, schema) else ():
+    for rule in _thresholds(table, schema, found):
         limit = columns[rule.name].spell(np.array([rule.limit]), None)[0]
         rows = int(rule.excludes(codes_of(table, columns[rule.name])).sum())
         where = f"'{rule.name}' is {rule.side} {limit}"
@@ -433,6 +391,13 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
     if len(lines) == 1:
         return [f"{line}; {_restated(names)}{against}" for _, line, against in lines]
     return [*capped([line + against for _, line, against in lines]), *([_restated(names)] if lines else [])]
+
+
+def _thresholds(table: Table, schema: Schema, found: Sequence[Skipped]) -> tuple[Threshold, ...]:
+    """Those that no skip which was `found` explains, where the table is small enough to look for them."""
+    if not looked_for(table, schema):
+        return ()
+    return thresholds_among(table, schema, [one.skip for one in found], without_codes(table, schema))
 
 
 def _restated(names: Sequence[str]) -> str:
