@@ -20,6 +20,7 @@ from vgi_cli.columns.wording import (
     MOST_TOKENS,
     REPLACED,
     SHOWN,
+    columns_said,
     folded,
     kind_flag,
     made_missing,
@@ -205,11 +206,9 @@ def means_nothing(table: Table, names: Sequence[str], levels: Sequence[str]) -> 
         return made_missing(table.column(names[0]), levels[0])
     if table.in_memory:
         return REPLACED
-    flags = [token_flags(name, levels) for name in names]
-    if len(set(flags)) == 1:
-        return f"`{flags[0]}`"
-    others = ", and so in the others," * (len(names) > MOST_TOKENS)
-    return f"`{' '.join(flags if not others else flags[:1])}`{others}"
+    said = columns_said(names, table.names)
+    others = ", and so in the others," * (said is None)
+    return f"`{token_flags(said or names[0], levels)}`{others}"
 
 
 def spelled_alike(columns: Sequence[Column]) -> list[str]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from vgi_cli.columns.base import Column, ModelledColumn
 from vgi_cli.columns.blanks import flags_of
-from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.number import THREE, Number, mostly_threes
 from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.columns.schema import Schema
@@ -23,12 +23,14 @@ from vgi_cli.columns.wording import (
     Alarm,
     are,
     capped,
+    columns_said,
     either,
     first_cell,
     folded,
     kind_flag,
     made_missing,
     named,
+    token_flag,
     typed,
 )
 from vgi_cli.encoding.absent import words_for_missing
@@ -347,18 +349,24 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
             names, count = codes.setdefault((text, what), ([], 0))
             codes[text, what] = ([*names, column.name], count + far.cells)
     lines = [
-        f"{text} ({count} cells) is {what} of {named('column', names)}: {_flags(table, names, text)}"
+        f"{text} ({count} cells) is {what} of {named('column', names)}: {_flags(table, schema, names, text)}"
         for (text, what), (names, count) in codes.items()
     ]
     return lines + capped(slips)
 
 
-def _flags(table: Table, names: list[str], text: str) -> str:
-    """How a value is made to mean missing, in the one column that has it or in all."""
+def _flags(table: Table, schema: Schema, names: list[str], text: str) -> str:
+    """How a value is made to mean missing, in the one column that has it or in all; in these alone where it is a value
+    of another one."""
     one = made_missing(table.column(names[0]), text)
     if len(names) == 1 or table.in_memory:
         return f"{one} if it means missing"
-    return f"`{typed('--na-values', text)}` if that means missing, {one} in '{names[0]}' alone"
+    others = [c.name for c in schema.encoded if isinstance(c, Number) and c.notation is None and c.name not in names]
+    value = number_of(text.replace(table.decimal, "."))
+    held = value is not None and any((table.numeric(name) == value).any() for name in others)
+    said = columns_said(names, table.names) if held else None
+    every = typed("--na-values", text) if said is None else token_flag(said, text)
+    return f"`{every}` if that means missing, {one} in '{names[0]}' alone"
 
 
 def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str]:

@@ -44,8 +44,12 @@ class Table(CellSource, ABC):
         self.first = first
         self.decimal = decimal
         self.levels: Mapping[str, Collection[str]] = {}
-        every, own = tokens_by_column(na_values, self.names)
+        every, self._own = tokens_by_column(na_values, self.names, self.label)
         self._tokens = Tokens(every, decimal)
+        own: dict[str, list[str]] = {}
+        for one in self._own:
+            for name in one.names:
+                own.setdefault(name, []).append(one.token)
         self._own_tokens = {name: Tokens(texts, decimal) for name, texts in own.items()}
         self._place = {name: i for i, name in enumerate(self.names)}
         self._absent: dict[str, Bools] = {}
@@ -133,9 +137,12 @@ class Table(CellSource, ABC):
                 lines[0] += (
                     f"; did you mean a token of column '{meant}'?" if meant else f"; no column is called '{said}'"
                 )
-        for name, tokens in self._own_tokens.items():
-            if unmet := tokens.unmet():
-                lines.append(f"no cell of column '{name}' is {' or '.join(map(repr, unmet))}")
+        nowhere: dict[str, list[str]] = {}
+        for one in self._own:
+            if all(one.token.strip() in self._own_tokens[name].unmet() for name in one.names):
+                nowhere.setdefault(one.said, []).append(one.token.strip())
+        for said, unmet in nowhere.items():
+            lines.append(f"no cell of column '{said}' is {' or '.join(map(repr, unmet))}")
         return lines
 
     def tokens(self, name: str) -> list[Tokens]:
