@@ -117,6 +117,13 @@ def without_codes(table: Table, schema: Schema) -> Table:
     return table.hiding(cells) if cells else table
 
 
+def as_written(table: Table, column: Number | Moment, value: float) -> str:
+    """A value of a column as its table writes such."""
+    if _plainly(column):
+        return plain(value).replace(".", table.decimal)
+    return str(column.spell(np.array([value]), None)[0])
+
+
 def explained_by_relations(schema: Schema) -> set[str]:
     """Columns whose values relations explain: what a level or a key has, and what adds up or multiplies."""
     return _told(schema) | _parts(schema)

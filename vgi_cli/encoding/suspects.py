@@ -36,7 +36,7 @@ from vgi_cli.columns.wording import (
 from vgi_cli.encoding.absent import words_for_missing
 from vgi_cli.encoding.answers import several_answers
 from vgi_cli.encoding.circular import angles
-from vgi_cli.encoding.codes import unlike_others_among, without_codes
+from vgi_cli.encoding.codes import as_written, unlike_others_among, without_codes
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.limits import limits_as_missing
@@ -56,6 +56,7 @@ from vgi_cli.encoding.spellings import (
 )
 from vgi_cli.encoding.texts import text_doubts, thousands
 from vgi_cli.encoding.totals import totals, units
+from vgi_cli.encoding.two_units import two_units
 from vgi_cli.table.base import Table
 
 FEWEST = 10
@@ -128,6 +129,7 @@ def suspects(
         + mostly_empty(table, schema)
         + _skipped(table, schema, found)
         + _far_away(table, schema)
+        + two_units(table, schema)
     )
 
 
@@ -335,9 +337,7 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
     codes: dict[tuple[str, str], tuple[list[str], int]] = {}
     slips: list[str] = []
     for column, far, what in unlike_others_among(table, schema):
-        number = isinstance(column, Number) and column.notation is None
-        text = plain(far.value) if number else column.spell(np.array([far.value]), None)[0]
-        text = text.replace(".", table.decimal) if number else text
+        text = as_written(table, column, far.value)
         if far.cells == 1:
             cells = table.column(column.name)
             where = first_cell(cells, column.codes(cells) == far.value)
