@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from tests.table.helpers import save
 from vgi_cli.columns.number import Number
 from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.table.columns import TableInFiles
 from vgi_cli.table.frames import from_frame
+from vgi_cli.table.reader import read_table
+from vgi_cli.table.source import open_table
 
 N = 400
 
@@ -36,6 +42,14 @@ def test_a_score_that_is_missing_beside_codes_makes_no_rule() -> None:
     assert len([line for line in notes if "as codes for don't know" in line]) == 1
     column = schema.columns[0]
     assert isinstance(column, Number) and column.levels == (1, 2, 3, 4, 5, 8, 9)  # cells and fills are as they were
+
+
+def test_a_table_in_files_has_the_same_rules(tmp_path: Path) -> None:
+    frame, without = survey()
+    path = save(tmp_path, "t.csv", frame.assign(y=frame.q1.mask(without)).to_csv(index=False))
+    held, in_files = read_table([path]), TableInFiles(open_table([path]), tmp_path)
+    assert infer_schema(in_files) == infer_schema(held)
+    assert not held.missing("q1").any() and not in_files.missing("q1").any()  # nothing is missing from then on
 
 
 def test_a_level_that_may_be_a_code_makes_no_rule() -> None:

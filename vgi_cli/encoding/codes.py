@@ -114,7 +114,7 @@ def without_codes(table: Table, schema: Schema) -> Table:
     is to be looked for there. The table itself where there are none."""
     coded = suspected_codes(table, schema)
     cells = {c.name: np.isin(codes_of(table, c), [*coded[c.name]]) for c in schema.encoded if coded[c.name]}
-    return table.hiding(cells) if cells else table
+    return table.without(cells) if cells else table
 
 
 def as_written(table: Table, column: Number | Moment, value: float) -> str:

@@ -97,6 +97,15 @@ class Table(CellSource, ABC):
         self._numbers.pop(name, None)
         self._looked_at.pop(name, None)
 
+    def without(self, cells: Mapping[str, Bools]) -> Self:
+        """The same table with some more cells [N] of columns counted as missing; this one stays as it is."""
+        other = copy.copy(self)
+        other._absent, other._numbers = dict(self._absent), dict(self._numbers)
+        other._forgotten, other._looked_at = dict(self._forgotten), dict(self._looked_at)
+        for name, which in cells.items():
+            other.forget(name, which)
+        return other
+
     def keep_levels(self, name: str, texts: Collection[str]) -> None:
         """Count texts of a column as levels from now on, whatever they usually mean in a file."""
         self.levels = {**self.levels, name: {*self.levels.get(name, ()), *texts}}
