@@ -38,6 +38,20 @@ def test_the_run_remembers_the_mark(tmp_path: Path, vgi: Vgi) -> None:
     assert str(pq.read_schema(tmp_path / "o.1.parquet").field("a").type) == "double"
 
 
+def test_codes_of_several_columns_from_a_recipe_to_later_tables(tmp_path: Path, vgi: Vgi) -> None:
+    rows = [f"{1 + k % 5},{1 + k // 5 % 5},{k % 7}" for k in range(60)]
+    path = save(tmp_path, "t.csv", "\n".join(["q1,q2,x", *rows, "9,8,9", "8,9,8", ""]))
+    recipe = save(tmp_path, "r.yaml", "table:\n  na_values: ['q*=8', 'q1,q2=9']\n")
+    flags = ("--recipe", recipe, "--model", "fa", "--set", "bootstrap=none", "--epochs", "5")
+    assert vgi("fit", path, *flags, "--out", tmp_path / "run").code == 0
+    new = save(tmp_path, "new.csv", "q1,q2,x\n9,1,9\n1,8,3\n")
+    done = vgi("impute", "--checkpoint", tmp_path / "run", new, "--m", "1", "-o", tmp_path / "n.csv")
+    assert done.code == 0 and "filled 2 of 2 holes" in done.err
+    assert (tmp_path / "n.1.csv").read_text().splitlines()[1].endswith(",1,9")
+    refused = vgi("check", path, "--na-values", "r*=8", "--no-trial")
+    assert refused.code == 2 and "--na-values r*=8: t.csv has no column 'r*'" in refused.err
+
+
 def test_what_is_no_mark_is_refused(tmp_path: Path, vgi: Vgi) -> None:
     path = save(tmp_path, "t.csv", TEXT)
     result = vgi("fit", path, "--decimal", ";", "--out", tmp_path / "run")

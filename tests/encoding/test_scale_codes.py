@@ -27,7 +27,7 @@ def scale(points: int, codes: dict[int, int], seed: int, n: int = 300) -> list[o
 def test_codes_of_several_scales_have_one_line() -> None:
     names = "abcd"
     [line] = lines(**{name: scale(5, {8: 12, 9: 20}, seed) for seed, name in enumerate(names)})
-    flags = " ".join(f"--na-values {name}={code}" for name in names for code in (8, 9))
+    flags = "--na-values a,b,c,d=8 --na-values a,b,c,d=9"
     assert line == (
         "8 (48 cells), 9 (80 cells) lie apart from the other values, 1 to 5, of columns 'a', 'b', 'c', 'd', as codes "
         f"for don't know and refused do: `{flags}` if they mean missing"

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.table.helpers import save
+from tests.table.helpers import from_text, save
 from vgi_cli.columns.base import Encoding
-from vgi_cli.columns.wording import WRITTEN, kind_flag, token_flag, typed
+from vgi_cli.columns.wording import WRITTEN, columns_said, kind_flag, token_flag, typed
 from vgi_cli.encoding.check import check
+from vgi_cli.encoding.codes import far_values, negative_codes, piled_codes
 from vgi_cli.encoding.infer import infer_schema, schema_alone
-from vgi_cli.encoding.suspects import far_values, negative_codes
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.frames import from_frame
@@ -153,11 +153,11 @@ def test_the_same_of_many_columns_is_counted(tmp_path: Path) -> None:
 
 
 def test_levels_that_may_mean_missing_have_one_line_for_all_columns(tmp_path: Path) -> None:
-    """Whatever the number of their cells; a flag for each column where a token may mean something in another one."""
+    """Whatever the number of their cells; the columns are named where a token may mean something in another one."""
     for token, n, flags in (
         ("-", 3, "`--na-values -`"),
-        ("unknown", 14, "`--na-values c0=unknown`, and so in the others,"),
-        ("unknown", 2, "`--na-values c0=unknown --na-values c1=unknown`"),
+        ("unknown", 14, "`--na-values 'c*=unknown'`"),
+        ("unknown", 2, "`--na-values c0,c1=unknown`"),
     ):
         columns = {f"c{i}": [token] * (2 + i) + ["a", "b"] * 20 + ["a"] * (14 - i) for i in range(n)}
         pd.DataFrame(columns).to_csv(tmp_path / "t.csv", index=False)
@@ -642,6 +642,73 @@ def test_several_usual_times_of_day_are_no_codes(often: dict[str, int], far: set
 )
 def test_codes_side_by_side_are_found_together(values: list[float], far: list[float]) -> None:
     assert [found.value for found in far_values(np.array(values, float))] == far
+
+
+AGES = [age for age in range(16, 86) for _ in range(max(1, 12 - abs(age - 40) // 4))]
+"""Ages from 16 to 85, the fewer the older."""
+
+
+@pytest.mark.parametrize(
+    ("values", "codes"),
+    [
+        ([*AGES, *[99] * 12], [99]),
+        ([*AGES, *[97] * 13, *[98] * 14, *[99] * 15], [97, 98, 99]),
+        ([*AGES, *[999] * 12], [999]),
+        ([*np.round(np.linspace(16, 85, 150), 1).tolist(), *[99.0] * 12], [99]),
+        ([*AGES, *[99] * 4], []),  # four people
+        ([*AGES, *range(86, 99), *[99] * 12], []),  # no gap: as many as are 99 or older
+        ([*AGES, 90, 94, *[99] * 12], []),  # those before it lie as far apart
+        ([*AGES, *[90] * 12], []),  # 90 or older
+        ([*range(18, 81)] * 6, []),
+        ([*range(18, 81)] * 6 + [99] * 6, [99]),  # all up to 80 are there
+        ([*range(18, 81)] * 6 + [99] * 5, []),  # fewer than of any other value: five visits of one person
+        ([9, 19, 29, 39, 49, 59] * 9 + [99] * 40, []),  # prices
+        ([*np.repeat(AGES[::5], 5).tolist(), *[99] * 5], []),  # five rows of each
+        ([-value for value in [*AGES, *[99] * 12]], []),
+    ],
+)
+def test_a_code_that_many_cells_hold_beyond_a_gap_is_found(values: list[float], codes: list[float]) -> None:
+    assert [found.value for found in piled_codes(np.array(values, float))] == codes
+
+
+def test_a_code_that_many_cells_hold_has_one_line_for_all_columns() -> None:
+    ages = [*AGES, *[99] * 12]
+    rows = "\n".join(f"{age},{hours}" for age, hours in zip(ages, reversed(ages), strict=True))
+    [line] = [one for one in infer_schema(from_text(f"age,hours\n{rows}\n"))[1] if "missing" in one]
+    assert line == (
+        "99 (24 cells) is a pile beyond a gap, above all other values, of columns 'age', 'hours': `--na-values 99` if "
+        "that means missing, `--na-values age=99` in 'age' alone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "others", "said"),
+    [
+        ("q1 q2 q3", "x", "q*"),
+        ("q1 q2 q3", "quality", "q1,q2,q3"),  # the pattern would be of another column too
+        ("q1 q2", "x", "q1,q2"),
+        ("q1_now q2_now q3_now", "q1_then q2_then", "q*_now"),
+        ("sleep mood age", "x", "sleep,mood,age"),
+        ("a b c d e f g h i", "x", None),
+        ("q1 q2 q3", "q*", "q1,q2,q3"),
+    ],
+)
+def test_several_columns_in_one_flag(names: str, others: str, said: str | None) -> None:
+    every = [*names.split(), *others.split()]
+    assert columns_said(names.split(), every) == said
+    text = ",".join(every) + "\n" + "\n".join(",".join([str(k)] * len(every)) for k in range(3)) + "\n"
+    if said is not None:
+        table = from_text(text, na_values=[f"{said}=2"])
+        assert [name for name in every if table.missing(name).any()] == names.split()
+
+
+def test_the_flag_names_the_columns_where_another_one_holds_such_a_value() -> None:
+    ages = [*AGES, *[99] * 12]
+    rows = "\n".join(f"{age},{other},{w}.5" for age, other, w in zip(ages, reversed(ages), range(5000), strict=False))
+    for weight, columns in (("99", "age,hours="), ("99.5", "")):
+        said = infer_schema(from_text(f"age,hours,weight\n{rows}\n40,40,{weight}\n"))[1]
+        [line] = [one for one in said if "a pile beyond" in one]
+        assert f": `--na-values {columns}99` if that" in line
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 
 from tests.table.helpers import from_text, save, write_imputed
 from vgi_cli.columns.base import Carried
 from vgi_cli.columns.number import Number
 from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.errors import UsageError
 from vgi_cli.table.base import Table
 from vgi_cli.table.columns import TableInFiles
 from vgi_cli.table.fills import avoid_codes
@@ -80,6 +83,38 @@ class TestOneColumn:
         table = from_text(self.TEXT, na_values=["age=-999.0", "x=?"])
         assert table.missing("age").tolist() == [True, False, False, False]
         assert table.missing("x").tolist() == [False, True, False, False]
+
+    @pytest.mark.parametrize(
+        ("token", "missing", "unmet"),
+        [
+            ("q1,q2=9", "q1 q2", []),
+            ('"a,b", q1=9', "q1 a,b", []),
+            ("a,b=9", "a,b", []),  # one column that is called so
+            ("q*=9", "q1 q2 q3", []),
+            ("*=9", "q1 q2 q3 a,b", []),
+            ("*2,a*=9", "q2 a,b", []),
+            ("q*=7", "", ["no cell of column 'q*' is '7'"]),
+            ("q*=8", "q1", []),  # one of them has it
+            ("x,y=9", "", ["no cell of standard input is 'x,y=9'; no column is called 'x,y'"]),
+        ],
+    )
+    def test_of_several_columns(self, token: str, missing: str, unmet: list[str]) -> None:
+        table = from_text('q1,q2,q3,"a,b"\n1,2,3,4\n9,9,9,9\n8,1,1,1\n', na_values=[token])
+        assert [name for name in table.names if table.missing(name).any()] == missing.split()
+        assert [line.partition(" (")[0] for line in table.unmet_tokens()] == unmet
+
+    @pytest.mark.parametrize(
+        ("token", "error", "hint"),
+        [
+            ("r*=9", "has no column 'r*'", "expected one of: q1, q2, quality"),
+            ("q1,q3=9", "has no column 'q3'", "did you mean 'q1'?"),
+            ("quality,r*=9", "has no column 'r*'", "expected one of"),
+        ],
+    )
+    def test_several_columns_that_there_are_not(self, token: str, error: str, hint: str) -> None:
+        with pytest.raises(UsageError, match=re.escape(f"--na-values {token}: ")) as caught:
+            from_text("q1,q2,quality\n1,2,3\n", na_values=[token])
+        assert error in caught.value.message and hint in (caught.value.hint or "")
 
     def test_beside_those_of_all_columns(self) -> None:
         table = from_text(self.TEXT, na_values=["x=-999", "?"])

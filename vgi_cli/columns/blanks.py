@@ -6,8 +6,6 @@ suggest such patterns (`encoding/skips.py`); the user says which of them hold.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,12 +17,12 @@ import numpy as np
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment, instant
 from vgi_cli.columns.levelled import Levelled, number_of
-from vgi_cli.columns.naming import level_of, place_of
+from vgi_cli.columns.naming import level_of, names_in, place_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Threshold, Unanswered, alike_skips
-from vgi_cli.columns.wording import typed
+from vgi_cli.columns.wording import comma_names, typed
 from vgi_cli.errors import UsageError
 
 FLAG = "--leave-blank"
@@ -69,10 +67,7 @@ def read_blanks(texts: Sequence[str], schema: Schema, decimal: str | None = None
 def blank_flags(others: Sequence[str], conditions: Sequence[str]) -> str:
     """`--leave-blank 'cigarettes,brand:smoker=no'`, as a shell takes it, for each condition: the flags by which the
     holes of some columns stay."""
-    names = io.StringIO()
-    csv.writer(names, lineterminator="").writerow(others)
-    before = others[0] if len(others) == 1 else names.getvalue()
-    return " ".join(typed(FLAG, f"{before}:{condition}") for condition in conditions)
+    return " ".join(typed(FLAG, f"{comma_names(others)}:{condition}") for condition in conditions)
 
 
 def level_conditions(column: Levelled, places: Sequence[int]) -> list[str]:
@@ -209,7 +204,7 @@ def unasked_cells(
 def _read(text: str, schema: Schema, decimal: str | None) -> Blank:
     where = f"{FLAG} {text}"
     ends = [at for at, letter in enumerate(text) if letter == ":"]
-    cuts = [(_names(text[:at], schema), said) for at in ends if (said := list(_conditions(text[at + 1 :])))]
+    cuts = [(names_in(text[:at], schema.modelled), said) for at in ends if (said := list(_conditions(text[at + 1 :])))]
     if not cuts:
         raise UsageError(f"{FLAG}: expected COL:OTHER=LEVEL or COL:OTHER<NUMBER, got '{text}'", FORMS)
     names, said = next((cut for cut in cuts if cut[0] and set(cut[0]) <= set(schema.modelled)), cuts[0])
@@ -221,16 +216,6 @@ def _read(text: str, schema: Schema, decimal: str | None) -> Blank:
     if other in columns:
         raise UsageError(f"{where}: column '{name}' decides about its own holes", "name another column after the colon")
     return Blank(text, columns, other, relation, _code(where, relation, value, schema.encoded[other], decimal))
-
-
-def _names(text: str, schema: Schema) -> list[str]:
-    """The columns before a colon: one name, or several with commas between them."""
-    if text in schema.modelled:
-        return [text]
-    try:
-        return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [text])]
-    except csv.Error:
-        return [text]
 
 
 def _conditions(text: str) -> Iterator[tuple[str, str, str]]:

@@ -1,9 +1,10 @@
-"""Columns and levels of a fitted table that a flag names."""
+"""Columns and levels that a flag names."""
 
 from __future__ import annotations
 
+import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 from vgi_cli.columns.categorical import Categorical
@@ -23,6 +24,17 @@ def place_of(flag: str, cuts: Sequence[tuple[str, Said]], schema: Schema) -> tup
         what = "is not modelled, so nothing fills it" if known else "is none of the run"
         raise UsageError(f"{flag}: column '{name}' {what}", nearest(name, schema.modelled))
     return schema.modelled.index(name), said
+
+
+def names_in(text: str, known: Collection[str]) -> list[str]:
+    """The columns that a part of a flag names: one (where it is called so it is `known`), or several with commas
+    between them, as in CSV."""
+    if text in known:
+        return [text]
+    try:
+        return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [text])]
+    except csv.Error:
+        return [text]
 
 
 def level_of(flag: str, text: str, column: Levelled) -> int:

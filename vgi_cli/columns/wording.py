@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import itertools
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,6 +38,8 @@ TOTALS = frozenset(
     }
 )
 """What a line of totals says in a column of texts, in small letters."""
+FEWEST_ALIKE = 3
+"""Columns that are named by what their names have in common, at least."""
 MOST_TOKENS, COUNTED = 8, 10_000
 """Different texts that a hint makes missing, each by its flag, and cells that are looked at for them."""
 
@@ -286,6 +291,33 @@ def token_flags(name: str, tokens: Iterable[str]) -> str:
         return typed("--na-values", token) if everywhere else token_flag(name, token)
 
     return " ".join(flag(shortened(token)) for token in tokens)
+
+
+def comma_names(names: Sequence[str]) -> str:
+    """`cigarettes,brand`: the columns of one flag, as CSV has them; one as it is called."""
+    if len(names) == 1:
+        return names[0]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return text.getvalue()
+
+
+def columns_said(names: Sequence[str], every: Sequence[str]) -> str | None:
+    """Some of a table's columns in one flag that takes several: `q*` where three or more are called so and no other
+    column is, else with commas between them; None where these would be too many."""
+    first = _beginning(names)
+    last = _beginning([name[len(first) :][::-1] for name in names])[::-1]
+    alike = [name for name in every if name.startswith(first) and name.endswith(last)]
+    pattern = f"{first}*{last}"
+    if len(names) >= FEWEST_ALIKE and len(pattern) > 1 and sorted(alike) == sorted(names) and pattern not in every:
+        return pattern
+    return comma_names(names) if len(names) <= MOST_TOKENS else None
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """What all of some texts begin with."""
+    letters = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
+    return "".join(letter for letter, *_ in letters)
 
 
 def token_flag(name: str, token: str) -> str:

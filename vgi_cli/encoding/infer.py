@@ -33,6 +33,7 @@ from vgi_cli.columns.wording import (
 )
 from vgi_cli.encoding.absent import NONE, levels_beside_holes
 from vgi_cli.encoding.check import IMPUTED, BareRows, Holes
+from vgi_cli.encoding.codes import suspected_codes, without_codes
 from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_excepted
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
 from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
@@ -283,15 +284,16 @@ class _Columns:
 
 
 def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Sequence[Skipped]) -> Schema:
-    """The schema with what fills keep to, looked for in tables that are small enough; `found`: what may be computed
-    from other columns, `skips`: where columns have no cell."""
+    """The schema with what fills keep to, looked for in tables that are small enough, and there beside cells that may
+    stand for missing ones; `found`: what may be computed from other columns, `skips`: where columns have no cell."""
     looked = looked_for(table, schema)
     relations = relations_among(table, schema, found)
-    orders = orders_among(table, schema, relations) if looked else ()
+    bare = without_codes(table, replace(schema, relations=relations)) if looked else table
+    orders = orders_among(table, schema, relations, bare) if looked else ()
     ordered = {name for one in orders for name in (one.low, one.high)}
     if any(one.apart and ordered & set(one.names) for one in relations):  # its columns would be settled before these
         relations = tuple(one for one in relations if not (one.apart and ordered & set(one.names)))
-        orders = orders_among(table, schema, relations)
+        orders = orders_among(table, schema, relations, bare)
     lookups: tuple[Lookup, ...] = ()
     if looked:
         relations = nested_among(table, schema, relations)
@@ -299,9 +301,9 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
         relations = (*relations, *by_keys)
         relations = (*relations, *pairs_among(table, schema, relations, lookups))
     kept = skips_among(table, schema, skips) if looked else ()
-    thresholds = thresholds_among(table, schema, kept) if looked else ()
+    thresholds = thresholds_among(table, schema, kept, bare) if looked else ()
     schema = replace(schema, relations=relations, orders=orders, skips=kept, thresholds=thresholds, lookups=lookups)
-    zeros = structural_zeros_among(table, schema) if looked else ()
+    zeros = structural_zeros_among(table, schema, bare) if looked else ()
     spreads = spreads_among(table, schema)
     schema = replace(schema, unasked=unasked_among(table, schema), structural_zeros=zeros, spreads=spreads)
     return gaps_by_keys(table, replace(schema, unanswered=unanswered_among(table, schema, skips, kept)))
@@ -456,11 +458,14 @@ def _notes(table: Table, schema: Schema, some: bool, said: Collection[str]) -> l
     if constants:
         names = named("column", [c.name for c in constants])
         notes.append(f"{names} {are(constants)} constant{fitted}: holes get the constant")
-    piles = [f"{value:g} of '{c.name}' ({share:.0%})" for c in numbers for value, share in _piles(table, c)]
+    few = [column for column in numbers if column.levels or column.piles]
+    coded = suspected_codes(table, replace(schema, columns=tuple(few)))
+    shares = [(c, value, share) for c in few for value, share in _piles(table, c) if value not in coded[c.name]]
+    piles = [f"{value:g} of '{c.name}' ({share:.0%})" for c, value, share in shares]
     if piles:
         more = f" and {len(piles) - SHOWN} more" if len(piles) > SHOWN else ""
         notes.append(f"values that pile up, drawn as often as they occur: {', '.join(piles[:SHOWN])}{more}")
-    notes += capped([_level_note(column) for column in numbers if column.levels])
+    notes += capped([_level_note(c) for c in few if c.levels and coded[c.name].isdisjoint(c.levels)])
     notes += read_as_numbers(table, numbers)
     moments = [c for c in schema.encoded if isinstance(c, Moment)]
     notes += capped([note for column in moments if (note := several_note(column)) is not None])

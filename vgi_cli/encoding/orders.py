@@ -49,10 +49,18 @@ TAIL = 0.4
 """How far on the wrong side fills lie on average, in spreads of the distance: of a normal law as its tail does."""
 
 
-def orders_among(table: Table, schema: Schema, relations: Sequence[Relation]) -> tuple[Order, ...]:
+def orders_among(table: Table, schema: Schema, relations: Sequence[Relation], bare: Table) -> tuple[Order, ...]:
     """The orders of the columns of numbers that may be compared (`comparable`), and of moments of one kind, but for
     those that follow from two others; the surest first. Columns of one relation, and parts of dates, are left to that.
+    `bare`: the table without the cells that say nothing; they must be in order too.
     """
+    found = _found_among(bare, schema, relations)
+    against = [0] * len(found) if bare is table else crossings(table, replace(schema, orders=found))
+    return tuple(one for one, rows in zip(found, against, strict=True) if not rows)
+
+
+def _found_among(table: Table, schema: Schema, relations: Sequence[Relation]) -> tuple[Order, ...]:
+    """As of `orders_among`, by the cells of a table."""
     columns = [column for column in schema.encoded if as_number(column) is not None]
     cells = [_Cells.of(codes_of(table, column)) for column in columns]
     kinds = {column.clock.what for column in columns if isinstance(column, Moment)}

@@ -19,7 +19,7 @@ SHARED = 2
 """Columns from which on the same codes are no chance."""
 
 
-class _Coded(NamedTuple):
+class Coded(NamedTuple):
     """A column with codes above its scale, smallest first, in so many cells each, and the ends of the scale."""
 
     name: str
@@ -29,17 +29,22 @@ class _Coded(NamedTuple):
 
 
 def scale_codes(table: Table, columns: Sequence[Column]) -> list[str]:
-    """A line on the columns of few whole numbers with the same codes above their scales: those that are codes by
-    themselves, or that several columns have, and the same ones in further columns."""
+    """A line on the columns of few whole numbers with the same codes above their scales."""
+    return [_line(table, group) for group in scales_with_codes(table, columns)]
+
+
+def scales_with_codes(table: Table, columns: Sequence[Column]) -> list[list[Coded]]:
+    """The columns of few whole numbers with codes above their scales, those together that have the same: those that are
+    codes by themselves, or that several columns have, and the same ones in further columns."""
     coded = [one for column in columns if isinstance(column, Number) and (one := _coded(table, column))]
     often = Counter(one.codes for one in coded)
     sure = [one for one in coded if codes_alone(one.codes, one.scale[1]) or _shared(one.codes, often)]
     known = {code for one in sure for code in one.codes}
-    groups: dict[tuple[tuple[float, ...], tuple[float, float]], list[_Coded]] = {}
+    groups: dict[tuple[tuple[float, ...], tuple[float, float]], list[Coded]] = {}
     for one in coded:
         if known.issuperset(one.codes):
             groups.setdefault((one.codes, one.scale), []).append(one)
-    return [_line(table, group) for group in groups.values()]
+    return list(groups.values())
 
 
 def _shared(codes: tuple[float, ...], often: Counter[tuple[float, ...]]) -> bool:
@@ -47,17 +52,17 @@ def _shared(codes: tuple[float, ...], often: Counter[tuple[float, ...]]) -> bool
     return codes[-1] == 9 and often[codes] >= SHARED
 
 
-def _coded(table: Table, column: Number) -> _Coded | None:
+def _coded(table: Table, column: Number) -> Coded | None:
     """A column that holds a few whole numbers alone, with codes above its scale; None of another one."""
     codes = codes_above(column.levels)
     if not codes:
         return None
     values = column.codes(table.column(column.name))
     scale = column.levels[: -len(codes)]
-    return _Coded(column.name, codes, tuple(int((values == code).sum()) for code in codes), (scale[0], scale[-1]))
+    return Coded(column.name, codes, tuple(int((values == code).sum()) for code in codes), (scale[0], scale[-1]))
 
 
-def _line(table: Table, group: Collection[_Coded]) -> str:
+def _line(table: Table, group: Collection[Coded]) -> str:
     """What is said of columns with the same codes and the same scale."""
     first, names = next(iter(group)), [one.name for one in group]
     counts = np.array([one.cells for one in group]).sum(0).tolist()

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
+from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.blanks import level_conditions
 from vgi_cli.columns.datetime import Moment
-from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
@@ -22,6 +24,7 @@ from vgi_cli.columns.skips import Skip, Threshold, Unanswered, Unasked, alike_sk
 from vgi_cli.encoding.absent import words_as_levels
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.redundant import codes_of
+from vgi_cli.encoding.spellings import like_missing
 from vgi_cli.table.base import Table
 
 FEWEST, ASKED = 10, 0.5
@@ -58,7 +61,7 @@ class Skipped(NamedTuple):
 
 def skipped(table: Table, schema: Schema) -> list[Skipped]:
     """Of the columns of a few levels, for each level the columns without a cell in its rows; but for columns whose
-    holes are most likely a level (`words_as_levels`)."""
+    holes are most likely a level (`words_as_levels`), and for levels that may be codes for cells without an answer."""
     columns = schema.encoded
     found: list[Skipped] = []
     if not columns:
@@ -78,7 +81,8 @@ def skipped(table: Table, schema: Schema) -> list[Skipped]:
         cells = np.stack([observed[codes == level].sum(0) for level in range(levels)])
         empty = holes & (cells == 0) & (rows >= FEWEST)[:, None]
         empty[:, place] = False
-        for level in np.flatnonzero(empty.any(1)).tolist():
+        unknown = _codes_among(column) if empty.any() else []
+        for level in (level for level in np.flatnonzero(empty.any(1)).tolist() if level not in unknown):
             elsewhere = rows.sum() - rows[level]
             if not elsewhere:
                 continue
@@ -95,6 +99,15 @@ def skipped(table: Table, schema: Schema) -> list[Skipped]:
                 skip = Skip(column.name, level, others, _shares(codes[asked & known], levels))
                 found.append(Skipped(skip, tuple(nats[own].tolist())))
     return found
+
+
+def _codes_among(column: ModelledColumn) -> list[int]:
+    """The levels of a column that are numbers and may be codes for cells without an answer, which say nothing of other
+    columns."""
+    if not isinstance(column, Levelled):
+        return []
+    levels = list(column.levels)
+    return [levels.index(level) for level in like_missing(levels) if number_of(level) is not None]
 
 
 def _beside_others(rows: Ints, cells: Ints, empty: Bools, level: int) -> tuple[Floats, Floats]:
@@ -192,11 +205,12 @@ class _Beyond(NamedTuple):
     rows: Bools
 
 
-def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip]) -> tuple[Threshold, ...]:
+def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip], bare: Table) -> tuple[Threshold, ...]:
     """The numbers below or above which another column has no cell, and not by chance. Where several columns say so of
-    the same rows, as those do that go with the one that decides, the one of the most rows; none where a level does."""
+    the same rows, as those do that go with the one that decides, the one of the most rows; none where a level does.
+    `bare`: the table without the cells that say nothing of other columns; beside them there is no such cell either."""
     every = {column.name: column for column in schema.encoded}
-    codes = {name: codes_of(table, one) for name, one in every.items() if isinstance(one, Number | Moment)}
+    codes = {name: codes_of(bare, one) for name, one in every.items() if isinstance(one, Number | Moment)}
     if not codes:
         return ()
     names = list(every)
@@ -221,7 +235,8 @@ def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip]) -> tup
         beside = np.sort(codes[name][_asked(table, others) & ~np.isnan(codes[name])])
         ranks = np.linspace(0, len(beside) - 1, min(VALUES, len(beside))).round().astype(int)
         thresholds.append(Threshold(name, side, limit, tuple(others), tuple(beside[ranks].tolist())))
-    return tuple(thresholds)
+    against = contradictions(table, replace(schema, skips=(), thresholds=tuple(thresholds)))
+    return tuple(one for one, rows in zip(thresholds, against, strict=True) if not rows)
 
 
 def _beyond(name: str, codes: Floats, observed: Bools, able: Bools, names: Sequence[str]) -> list[_Beyond]:

@@ -20,6 +20,7 @@ from vgi_cli.columns.wording import (
     MOST_TOKENS,
     REPLACED,
     SHOWN,
+    columns_said,
     folded,
     kind_flag,
     made_missing,
@@ -93,7 +94,7 @@ def missing_levels(table: Table, columns: Sequence[Column]) -> list[str]:
         if isinstance(column, Levelled):
             levels = list(column.levels)
             scale = (in_order(levels) or ()) if column.kind == "ordinal" else ()  # none, mild, moderate, severe
-            for level in _like_missing(levels):
+            for level in like_missing(levels):
                 if level in scale:
                     continue
                 count = int((column.codes(table.column(column.name)) == levels.index(level)).sum())
@@ -103,7 +104,7 @@ def missing_levels(table: Table, columns: Sequence[Column]) -> list[str]:
     return [_unanswered(table, found) for found in every.values()]
 
 
-def _like_missing(levels: Sequence[str]) -> list[str]:
+def like_missing(levels: Sequence[str]) -> list[str]:
     """Those of the levels of a column that may stand for missing cells."""
     negative = [level for level in levels if level.startswith("-")]
     others = [level for level in levels if level not in negative]
@@ -179,7 +180,7 @@ def numbers_as_codes(table: Table, columns: Sequence[Column]) -> list[str]:
         cells = table.column(column.name)
         if not isinstance(column, Categorical) or cells.dictionary or not numeric(cells):
             continue
-        unlike = _like_missing(column.levels)
+        unlike = like_missing(column.levels)
         levels = [level for level in column.levels if level not in unlike]
         numbers = sorted(number for level in levels if (number := number_of(level)) is not None)
         if len(numbers) > 2 and mostly_gaps(tuple(numbers), float(np.gcd.reduce(np.diff(numbers).astype(np.int64)))):
@@ -205,11 +206,9 @@ def means_nothing(table: Table, names: Sequence[str], levels: Sequence[str]) -> 
         return made_missing(table.column(names[0]), levels[0])
     if table.in_memory:
         return REPLACED
-    flags = [token_flags(name, levels) for name in names]
-    if len(set(flags)) == 1:
-        return f"`{flags[0]}`"
-    others = ", and so in the others," * (len(names) > MOST_TOKENS)
-    return f"`{' '.join(flags if not others else flags[:1])}`{others}"
+    said = columns_said(names, table.names)
+    others = ", and so in the others," * (said is None)
+    return f"`{token_flags(said or names[0], levels)}`{others}"
 
 
 def spelled_alike(columns: Sequence[Column]) -> list[str]:

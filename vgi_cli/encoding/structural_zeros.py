@@ -73,14 +73,15 @@ BLOCK = 1 << 14
 """Rows that are counted at once."""
 
 
-def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZeros, ...]:
+def structural_zeros_among(table: Table, schema: Schema, bare: Table) -> tuple[StructuralZeros, ...]:
     """What pairs of columns never hold together: levels, zeros that pile up and what is no such zero with each other;
     levels with one of few values, or with numbers beyond a limit. Columns of one relation, and those in order, are left
-    to that, but for two from which another one follows."""
+    to that, but for two from which another one follows. `bare`: the table without the cells that say nothing; they must
+    not be together either."""
     columns = {column.name: column for column in schema.encoded if not column.pooled}
     whole = {name: codes_of(table, column) for name, column in columns.items()}
     rows = _one_of_each(table, schema)
-    codes = {name: of[rows] for name, of in whole.items()}
+    codes = {name: codes_of(bare, column)[rows] for name, column in columns.items()}
     states = [found for name, column in columns.items() if (found := _states(column, codes[name])) is not None]
     settled = {
         frozenset(pair)
@@ -95,11 +96,11 @@ def structural_zeros_among(table: Table, schema: Schema) -> tuple[StructuralZero
     never = _never(states, independent, settled)
     for (a, part), (b, other) in itertools.chain(never, _beyond(states, columns, independent, settled, following)):
         first, second = sorted(((a, part), (b, other)), key=lambda one: schema.modelled.index(one[0]))
-        met = len(rows) < table.N and (part.holds(whole[a]) & other.holds(whole[b])).any()  # in rows that were left out
+        met = (part.holds(whole[a]) & other.holds(whole[b])).any()  # in rows, or cells, that were left out
         if not met:
             pairs.setdefault((first[0], second[0]), []).append((first[1], second[1]))
     return tuple(
-        StructuralZeros(names, tuple(dict.fromkeys(found)), _seen(*(whole[name] for name in names)))
+        StructuralZeros(names, tuple(dict.fromkeys(found)), _seen(*(codes_of(bare, columns[name]) for name in names)))
         for names, found in sorted(pairs.items(), key=lambda one: [schema.modelled.index(name) for name in one[0]])
     )
 

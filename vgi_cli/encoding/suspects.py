@@ -6,37 +6,37 @@ Nothing here changes how a table is read: these are lines for the user, with the
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from vgi_cli.columns.base import Column, ModelledColumn
 from vgi_cli.columns.blanks import flags_of
-from vgi_cli.columns.datetime import Moment
-from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.number import THREE, Number, mostly_threes
 from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.skips import Threshold
 from vgi_cli.columns.wording import (
     Alarm,
     are,
     capped,
+    columns_said,
     either,
     first_cell,
     folded,
-    is_plain,
     kind_flag,
     made_missing,
     named,
+    token_flag,
     typed,
 )
 from vgi_cli.encoding.absent import words_for_missing
 from vgi_cli.encoding.answers import several_answers
 from vgi_cli.encoding.circular import angles
+from vgi_cli.encoding.codes import as_written, unlike_others_among, without_codes
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.limits import limits_as_missing
@@ -49,11 +49,6 @@ from vgi_cli.encoding.series import series
 from vgi_cli.encoding.shuffled import shuffled_keys
 from vgi_cli.encoding.skips import Skipped, alike, needed, skipped, thresholds_among
 from vgi_cli.encoding.spellings import (
-    MOST_CODES,
-    NEGATIVE,
-    NINES,
-    NINES_AWAY,
-    codes_beside,
     missing_levels,
     numbers_as_codes,
     scales_of_words,
@@ -61,31 +56,13 @@ from vgi_cli.encoding.spellings import (
 )
 from vgi_cli.encoding.texts import text_doubts, thousands
 from vgi_cli.encoding.totals import totals, units
+from vgi_cli.encoding.two_units import two_units
 from vgi_cli.table.base import Table
 
 FEWEST = 10
-"""Fewest other values beside which one can be far away, and fewest from which a column is learnt."""
+"""Fewest values from which a column is learnt."""
 FEWEST_ROWS = 20
 """Fewest rows that a column can be said to number."""
-CODE_AWAY, ONE_AWAY = 3.0, 100.0
-"""How far from the other values, in units of their range, is far: for values that occur more than once, others than 99,
--999 and the like (NINES_AWAY); for a value that occurs once."""
-PAIR_AWAY = 0.3
-"""The same for 98 and 99, and the like, side by side, each in FEWEST_CODED cells."""
-FEWEST_CODED, SO_OFTEN, SO_LARGE = 3, 3.0, 4.0
-"""A negative value may be such a code where so many cells hold it, and it is far away as 99 is, or so many times the
-cells of a usual value hold it and the largest value is so many times its size."""
-MANY = 0.02
-"""Of the times of a column, the share of cells from which on one is a usual time, where another one is as far away: not
-the end of a day."""
-ENDS_OF_DAY = (0, 86_340, 86_399)
-"""Seconds: 00:00, 23:59 and 23:59:59, which stand for a time that nobody wrote down."""
-CODED = re.compile(r"77+|88+|99+|9+[678]")
-"""Codes of surveys for cells without an answer that have two digits or more."""
-FEWEST_STEP, SO_SMALL = 10, 0.5
-"""Of the other values of a column with such codes the greatest common divisor at least, and what share of the least of
-them the codes are at most."""
-FAR, BELOW = "far from all other values", "negative, unlike all other values"
 KEY = re.compile(r"(?:(?:^|[\W_])(?i:id|key|code|nr|no|number)|[a-z](?:ID|Id|Key|Code|Nr|No|Number))$")
 """What the name of a key ends with: `id`, `patient_id`, `PatientID`, but not `humid`."""
 CODE = re.compile(
@@ -109,8 +86,6 @@ SCALE, COUNTS = (3, 10), 5
 YEAR, YEARS = "year", (1000, 2100)
 """What the name of a column of years holds, and the first and the last of these."""
 ALL_AT_ONCE = "all at once in the recipe of `--dry-run` (another kind in place of `integer`, then `--recipe FILE`)"
-DECADES = 100.0
-"""Values that span so many times the least of them may go on by factors."""
 FEWEST_TICKS, TICKS = 10, 0.3
 """Rows, and share of them without a cell, from which on a column of one value may be of boxes to tick."""
 
@@ -154,6 +129,7 @@ def suspects(
         + mostly_empty(table, schema)
         + _skipped(table, schema, found)
         + _far_away(table, schema)
+        + two_units(table, schema)
     )
 
 
@@ -357,177 +333,40 @@ def _inexact(schema: Schema) -> list[str]:
     return folded(lines)
 
 
-class _Far(NamedTuple):
-    """A value unlike all others of its column, and how many cells hold it."""
-
-    value: float
-    cells: int
-
-
 def _far_away(table: Table, schema: Schema) -> list[str]:
     codes: dict[tuple[str, str], tuple[list[str], int]] = {}
     slips: list[str] = []
-    told, parts = _told(schema), _parts(schema)
-    for column in (c for c in schema.encoded if isinstance(c, Number | Moment) and c.name not in told):
-        values = column.codes(table.column(column.name))
-        finite = values[np.isfinite(values)]
-        far_off = dict.fromkeys(_unusual(column, far_values(finite), len(finite)), FAR)
-        if isinstance(column, Number):
-            far_off = {**dict.fromkeys(negative_codes(finite), BELOW), **_small_codes(finite), **far_off}
-        for far, what in far_off.items():
-            number = isinstance(column, Number) and column.notation is None
-            text = plain(far.value) if number else column.spell(np.array([far.value]), None)[0]
-            text = text.replace(".", table.decimal) if number else text
-            if far.cells == 1:
-                cells = table.column(column.name)
-                where = first_cell(cells, values == far.value)
-                slips.append(
-                    f"column '{column.name}' has a value far from all others: {where}; "
-                    f"{made_missing(cells, text)} if it is a slip"
-                )
-            elif column.name not in parts:  # nothing that stands for missing adds up
-                names, count = codes.setdefault((text, what), ([], 0))
-                codes[text, what] = ([*names, column.name], count + far.cells)
-    for (text, what), (names, count) in codes.items():
-        below = what == BELOW and is_plain(text, table.decimal)
-        also = _also_below(table, schema, text, codes) if below else {}
-        codes[text, what] = ([*names, *(name for name in also if name not in names)], count + sum(also.values()))
+    for column, far, what in unlike_others_among(table, schema):
+        text = as_written(table, column, far.value)
+        if far.cells == 1:
+            cells = table.column(column.name)
+            where = first_cell(cells, column.codes(cells) == far.value)
+            slips.append(
+                f"column '{column.name}' has a value far from all others: {where}; "
+                f"{made_missing(cells, text)} if it is a slip"
+            )
+        else:
+            names, count = codes.setdefault((text, what), ([], 0))
+            codes[text, what] = ([*names, column.name], count + far.cells)
     lines = [
-        f"{text} ({count} cells) is {what} of {named('column', names)}: {_flags(table, names, text)}"
+        f"{text} ({count} cells) is {what} of {named('column', names)}: {_flags(table, schema, names, text)}"
         for (text, what), (names, count) in codes.items()
     ]
     return lines + capped(slips)
 
 
-def explained_by_relations(schema: Schema) -> set[str]:
-    """Columns whose values relations explain: what a level or a key has, and what adds up or multiplies."""
-    return _told(schema) | _parts(schema)
-
-
-def _told(schema: Schema) -> set[str]:
-    return {one.names[0] for one in schema.relations if one.how in ("levels", "groups", "pairs")}
-
-
-def _parts(schema: Schema) -> set[str]:
-    found = [one.names for one in schema.relations if one.how in ("sum", "product") and len(one.names) > 2]
-    return {name for names in found for name in names}
-
-
-def _unusual(column: Number | Moment, found: list[_Far], cells: int) -> list[_Far]:
-    """What is far from the other values of a column of so many cells without the usual times of a day among them
-    (matches at noon and at three, where most are in the evening): several that each hold many cells."""
-    if not isinstance(column, Moment) or column.clock.what != "time":
-        return found
-    often = max(FEWEST_CODED, MANY * cells)
-    seconds = column.clock.ticks_in(np.array([one.value for one in found]), "s") % 86_400
-    ends = np.isin(seconds, ENDS_OF_DAY).tolist()
-    usual = [one for one, end in zip(found, ends, strict=True) if one.cells >= often and not end]
-    return [one for one in found if one not in usual] if len(usual) > 1 else found
-
-
-def _also_below(
-    table: Table, schema: Schema, text: str, codes: Mapping[tuple[str, str], tuple[list[str], int]]
-) -> dict[str, int]:
-    """Further columns in which a code is negative, unlike all other values but codes of the same table: in how many
-    cells. In one column that has few of them it might be a value; beside another one it is no chance."""
-    plainly = [code for code, what in codes if what == BELOW and is_plain(code, table.decimal)]
-    known = {float(code.replace(table.decimal, ".")) for code in plainly}
-    value = float(text.replace(table.decimal, "."))
-    named = {name for what, (names, _) in codes.items() for name in names if what == (text, BELOW)}
-    found = {}
-    for column in schema.encoded:
-        if isinstance(column, Number) and column.notation is None and column.name not in named:
-            values = column.codes(table.column(column.name))
-            below = values[np.isfinite(values) & (values < 0)]
-            if (below == value).any() and set(np.unique(below).tolist()) <= known:
-                found[column.name] = int((below == value).sum())
-    return found
-
-
-def _flags(table: Table, names: list[str], text: str) -> str:
-    """How a value is made to mean missing, in the one column that has it or in all."""
+def _flags(table: Table, schema: Schema, names: list[str], text: str) -> str:
+    """How a value is made to mean missing, in the one column that has it or in all; in these alone where it is a value
+    of another one."""
     one = made_missing(table.column(names[0]), text)
     if len(names) == 1 or table.in_memory:
         return f"{one} if it means missing"
-    return f"`{typed('--na-values', text)}` if that means missing, {one} in '{names[0]}' alone"
-
-
-def far_values(values: Floats) -> list[_Far]:
-    """Of some finite values the few least and greatest that are far from all between them.
-
-    Of all ways to set aside up to MOST_CODES distinct values at either end such that each is far from the rest, in
-    units of the range of the rest (and of their logarithms, where these span decades), that which sets aside most.
-    """
-    distinct, cells = np.unique(values, return_counts=True)
-    u = distinct / 2  # halves: the range of float64 numbers may be infinite
-    if len(u) > 2 * MOST_CODES and not _gap(u):
-        return []
-    beside = _beside_nines(_ends(distinct), _ends(cells))
-    away = np.array([beside.get(v, _away(v, n)) for v, n in zip(_ends(distinct), _ends(cells), strict=True)])
-    best: tuple[int, int] = (0, 0)
-    for low, high in itertools.product(range(MOST_CODES + 1), repeat=2):
-        rest = slice(low, len(u) - high)
-        if len(u[rest]) < 2 or cells[rest].sum() < FEWEST or low + high <= sum(best):
-            continue
-        needed = np.concatenate([away[:low], away[len(away) - high :]])
-        decades = distinct[0] > 0 and distinct[rest][-1] >= DECADES * distinct[rest][0]
-        if all(_set_apart(scale, low, high, needed) for scale in (u, *([np.log(distinct)] if decades else []))):
-            best = low, high
-    low, high = best
-    chosen = [*range(low), *range(len(u) - high, len(u))]
-    return [_Far(float(distinct[i]), int(cells[i])) for i in chosen]
-
-
-def _gap(u: Floats) -> bool:
-    """Whether a distance of neighbours among the few least and greatest of sorted values is large beside the range of
-    all others: without one, hardly worth a look at each, no value is far away."""
-    least, greatest = np.diff(u[: MOST_CODES + 1]), np.diff(u[-MOST_CODES - 1 :])
-    return bool(max(least.max(), greatest.max()) > PAIR_AWAY * (u[-MOST_CODES - 1] - u[MOST_CODES]))
-
-
-def _set_apart(u: Floats, low: int, high: int, needed: Floats) -> bool:
-    """Whether the few least and greatest of sorted values are so far from the others, in units of their range."""
-    first, last = u[low], u[len(u) - high - 1]
-    gaps = np.concatenate([first - u[:low], u[len(u) - high :] - last])
-    with np.errstate(over="ignore"):
-        return bool((gaps > needed * (last - first)).all())
-
-
-def _small_codes(values: Floats) -> dict[_Far, str]:
-    """Of some finite values the least ones, at most MOST_CODES, that look like codes of a survey (98 and 99 of incomes
-    from 450 on), with what sets them apart: the others are all far larger, and multiples of a step that they are not
-    of."""
-    distinct, cells = np.unique(values, return_counts=True)
-    if not len(distinct) or distinct[0] <= 0 or distinct[-1] >= EXACT or (distinct != np.rint(distinct)).any():
-        return {}
-    for count in range(min(MOST_CODES, len(distinct) - FEWEST), 0, -1):
-        codes, rest = distinct[:count], distinct[count:]
-        if codes[-1] > SO_SMALL * rest[0] or not all(CODED.fullmatch(plain(code)) for code in codes.tolist()):
-            continue
-        step = int(np.gcd.reduce(rest.astype(np.int64)))
-        if step >= FEWEST_STEP and cells[:count].min() >= FEWEST_CODED and (codes % step > 0).all():
-            what = f"far below all other values, multiples of {step:,},"
-            return {_Far(float(v), int(n)): what for v, n in zip(codes, cells[:count], strict=True)}
-    return {}
-
-
-def negative_codes(values: Floats) -> list[_Far]:
-    """Of some finite values the negative ones, at most MOST_CODES, that look like codes of a survey in a column that is
-    else not negative."""
-    distinct, cells = np.unique(values, return_counts=True)
-    below = distinct < 0
-    usual, counts = distinct[~below], cells[~below]
-    codes = distinct[below]
-    if not 0 < len(codes) <= MOST_CODES or len(usual) < 2 or counts.sum() < FEWEST:
-        return []
-    if cells[below].min() < FEWEST_CODED or not all(NEGATIVE.fullmatch(plain(code)) for code in codes.tolist()):
-        return []
-    if usual.tolist() == [0.0, 1.0] and codes.tolist() == [-1.0] and 2 * cells[below][0] >= counts.min():
-        return []  # down, level, up
-    away = usual[0] / 2 - codes[-1] / 2 > NINES_AWAY * (usual[-1] / 2 - usual[0] / 2)
-    often = cells[below].min() >= SO_OFTEN * float(np.median(counts)) and usual[-1] >= -SO_LARGE * codes[0]
-    found = [_Far(float(v), int(n)) for v, n in zip(codes, cells[below], strict=True)]
-    return found if away or often else []
+    others = [c.name for c in schema.encoded if isinstance(c, Number) and c.notation is None and c.name not in names]
+    value = number_of(text.replace(table.decimal, "."))
+    held = value is not None and any((table.numeric(name) == value).any() for name in others)
+    said = columns_said(names, table.names) if held else None
+    every = typed("--na-values", text) if said is None else token_flag(said, text)
+    return f"`{every}` if that means missing, {one} in '{names[0]}' alone"
 
 
 def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str]:
@@ -550,7 +389,7 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
             )
         where = f"'{name}' is {either(quoted)}"
         lines.append((name, _unasked(others, int(one.excludes(codes).sum()), where, flags_of(one, schema)), against))
-    for rule in thresholds_among(table, schema, [one.skip for one in found]) if looked_for(table, schema) else ():
+    for rule in _thresholds(table, schema, found):
         limit = columns[rule.name].spell(np.array([rule.limit]), None)[0]
         rows = int(rule.excludes(codes_of(table, columns[rule.name])).sum())
         where = f"'{rule.name}' is {rule.side} {limit}"
@@ -560,6 +399,13 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
     if len(lines) == 1:
         return [f"{line}; {_restated(names)}{against}" for _, line, against in lines]
     return [*capped([line + against for _, line, against in lines]), *([_restated(names)] if lines else [])]
+
+
+def _thresholds(table: Table, schema: Schema, found: Sequence[Skipped]) -> tuple[Threshold, ...]:
+    """Those that no skip which was `found` explains, where the table is small enough to look for them."""
+    if not looked_for(table, schema):
+        return ()
+    return thresholds_among(table, schema, [one.skip for one in found], without_codes(table, schema))
 
 
 def _restated(names: Sequence[str]) -> str:
@@ -580,28 +426,3 @@ def _unasked(others: Sequence[str], rows: int, where: str, flags: str) -> str:
         f"{apply} not apply there, the fills of these rows mean nothing (`vgi impute {flags}` leaves them "
         "blank)"
     )
-
-
-def _ends(items: npt.NDArray[Any]) -> list[Any]:
-    """The first and the last few of some items (all where these meet)."""
-    if len(items) <= 2 * MOST_CODES:
-        return [*items.tolist()]
-    return [*items[:MOST_CODES].tolist(), *items[-MOST_CODES:].tolist()]
-
-
-def _beside_nines(values: Sequence[float], cells: Sequence[int]) -> dict[float, float]:
-    """How far away 98 and 99 (97 too; 998 and 999; -98 and -99), or 88 and 99, have to be among the least and greatest
-    values of a column, each in so many cells, where they repeat side by side, as codes of don't know and refused do."""
-    counts = {float(value): count for value, count in zip(values, cells, strict=True) if count > 1}
-    found: dict[float, float] = {}
-    for nines in [value for value in counts if NINES.fullmatch(plain(value))]:
-        for run in codes_beside(nines, counts):
-            away = PAIR_AWAY if min(counts[value] for value in run) >= FEWEST_CODED else NINES_AWAY
-            found |= dict.fromkeys(run, away)
-    return found
-
-
-def _away(value: float, cells: int) -> float:
-    if cells == 1:
-        return ONE_AWAY
-    return NINES_AWAY if NINES.fullmatch(plain(value)) else CODE_AWAY

@@ -294,8 +294,8 @@ Force = Annotated[bool, Option("Replace an output that exists.")]
 _MASK = "Hide more cells: same columns and rows as DATA, 1 = observed, 0 = missing."
 Mask = Annotated[str | Path | None, Option(_MASK, "FILE", "mask")]
 _TOKEN = (
-    "One more text that means missing, in every column or in COL (repeatable). COL= alone: words such as NA and None "
-    "are levels there."
+    "One more text that means missing, in every column or in COL (repeatable); COL may be several, as q1,q2 or q*. "
+    "COL= alone: words such as NA and None are levels there."
 )
 NaValues = Annotated[Sequence[str], Option(_TOKEN, "[COL=]TOKEN", "table.na_values")]
 _DELIMITER = "Delimiter of CSV (default: comma; tab for .tsv)."

@@ -44,8 +44,12 @@ class Table(CellSource, ABC):
         self.first = first
         self.decimal = decimal
         self.levels: Mapping[str, Collection[str]] = {}
-        every, own = tokens_by_column(na_values, self.names)
+        every, self._own = tokens_by_column(na_values, self.names, self.label)
         self._tokens = Tokens(every, decimal)
+        own: dict[str, list[str]] = {}
+        for one in self._own:
+            for name in one.names:
+                own.setdefault(name, []).append(one.token)
         self._own_tokens = {name: Tokens(texts, decimal) for name, texts in own.items()}
         self._place = {name: i for i, name in enumerate(self.names)}
         self._absent: dict[str, Bools] = {}
@@ -93,6 +97,15 @@ class Table(CellSource, ABC):
         self._numbers.pop(name, None)
         self._looked_at.pop(name, None)
 
+    def without(self, cells: Mapping[str, Bools]) -> Self:
+        """The same table with some more cells [N] of columns counted as missing; this one stays as it is."""
+        other = copy.copy(self)
+        other._absent, other._numbers = dict(self._absent), dict(self._numbers)
+        other._forgotten, other._looked_at = dict(self._forgotten), dict(self._looked_at)
+        for name, which in cells.items():
+            other.forget(name, which)
+        return other
+
     def keep_levels(self, name: str, texts: Collection[str]) -> None:
         """Count texts of a column as levels from now on, whatever they usually mean in a file."""
         self.levels = {**self.levels, name: {*self.levels.get(name, ()), *texts}}
@@ -133,9 +146,12 @@ class Table(CellSource, ABC):
                 lines[0] += (
                     f"; did you mean a token of column '{meant}'?" if meant else f"; no column is called '{said}'"
                 )
-        for name, tokens in self._own_tokens.items():
-            if unmet := tokens.unmet():
-                lines.append(f"no cell of column '{name}' is {' or '.join(map(repr, unmet))}")
+        nowhere: dict[str, list[str]] = {}
+        for one in self._own:
+            if all(one.token.strip() in self._own_tokens[name].unmet() for name in one.names):
+                nowhere.setdefault(one.said, []).append(one.token.strip())
+        for said, unmet in nowhere.items():
+            lines.append(f"no cell of column '{said}' is {' or '.join(map(repr, unmet))}")
         return lines
 
     def tokens(self, name: str) -> list[Tokens]:

@@ -69,7 +69,12 @@ class TableInFiles(Table):
             self._write(waiting)
         first = self._first
         super().__init__(source.origin, first.index, (), 0, first.decimal)
-        self._tokens, self._own_tokens, self.levels = first._tokens, first._own_tokens, first.levels
+        self._tokens, self._own, self._own_tokens, self.levels = (
+            first._tokens,
+            first._own,
+            first._own_tokens,
+            first.levels,
+        )
         self._most = max(1, cache // max(CACHED * self.N, 1))
         self._columns: OrderedDict[str, Table] = OrderedDict()
 

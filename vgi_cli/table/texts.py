@@ -6,8 +6,10 @@ missing cell.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgi_cli.columns.base import Distinct
+from vgi_cli.columns.naming import names_in
 from vgi_cli.columns.numerals import (
     EXACT,
     NO_DECIMALS,
@@ -28,6 +31,7 @@ from vgi_cli.columns.numerals import (
     marks_of,
     places_of,
 )
+from vgi_cli.errors import UsageError, nearest
 
 PADDED = r"^[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 INFINITE = r"(?i)^[+-]?inf(inity)?$"
@@ -154,20 +158,50 @@ def with_point(cells: pa.Array, decimal: str) -> pa.Array:
     return cells
 
 
-def tokens_by_column(tokens: Sequence[str], names: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """The tokens of `--na-values` that mean missing in every column, and those of one: `age=-999` is the token `-999`
-    of a column `age` where the table has one of that name, else the token `age=-999`. The empty token of one column
-    (`age=`) says that an empty cell means missing there, and no word does but those that are named."""
+class OwnToken(NamedTuple):
+    """A token of some columns.
+
+    said   how these are named: `age`, `q1,q2` or `q*`
+    names  which they are
+    """
+
+    said: str
+    names: tuple[str, ...]
+    token: str
+
+
+def tokens_by_column(tokens: Sequence[str], names: Sequence[str], label: str) -> tuple[list[str], list[OwnToken]]:
+    """The tokens of `--na-values` that mean missing in every column, and those of some: `age=-999` is the token `-999`
+    of a column `age` where the table has one of that name, else the token `age=-999`. Several columns have commas
+    between them, as in CSV, and a `*` stands for any letters. The empty token of a column (`age=`) says that an empty
+    cell means missing there, and no word does but those that are named.
+
+    label  of the table. UsageError where it has some of several columns alone, or none for a `*`.
+    """
     every: list[str] = []
-    own: dict[str, list[str]] = {}
+    own: list[OwnToken] = []
     for token in tokens:
-        cuts = (place for place, letter in enumerate(token) if letter == "=")
-        cut = next((place for place in cuts if token[:place] in names), None)
-        if cut is None:
-            every.append(token)
+        cuts = [place for place, letter in enumerate(token) if letter == "="]
+        found = [(token[:cut], [(name, _called(name, names)) for name in names_in(token[:cut], names)]) for cut in cuts]
+        meant = [(said, parts) for said, parts in found if any(called or "*" in name for name, called in parts)]
+        said, parts = next((one for one in meant if all(called for _, called in one[1])), (meant or [("", [])])[0])
+        for name, called in parts:
+            if not called:
+                raise UsageError(f"--na-values {token}: {label} has no column '{name}'", nearest(name, names))
+        if parts:
+            which = tuple(dict.fromkeys(itertools.chain(*(called for _, called in parts))))
+            own.append(OwnToken(said, which, token[len(said) + 1 :]))
         else:
-            own.setdefault(token[:cut], []).append(token[cut + 1 :])
+            every.append(token)
     return every, own
+
+
+def _called(said: str, names: Sequence[str]) -> list[str]:
+    """Those of some columns that are called so, `*` for any letters where none is called just so."""
+    if said in names:
+        return [said]
+    letters = re.compile(".*".join(map(re.escape, said.split("*"))), re.DOTALL)
+    return [name for name in names if "*" in said and letters.fullmatch(name)]
 
 
 def _moment(text: str, kind: pa.DataType) -> pa.Scalar | None:

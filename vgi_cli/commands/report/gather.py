@@ -27,10 +27,10 @@ from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
 from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of, shared_work
 from vgi_cli.commands.samplers import parameter_uncertainty
 from vgi_cli.commands.sampling import Sampling, Watch
+from vgi_cli.encoding.codes import explained_by_relations
 from vgi_cli.encoding.encoder import cell_scales
 from vgi_cli.encoding.groups import Ranked, repeated
 from vgi_cli.encoding.missingness import missingness
-from vgi_cli.encoding.suspects import explained_by_relations
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Rows, match, require_fitted_files
