@@ -262,6 +262,35 @@ def test_heaps_of_a_level_end_nowhere() -> None:
         assert limits(pd.DataFrame({"level": np.array(["a", "b", "c"])[level], "x": x})) == []
 
 
+@pytest.mark.parametrize("kind", ["levels", "values", "follows"])
+def test_numbers_of_groups_that_lie_far_apart_have_limits_on_both_sides(kind: str) -> None:
+    """Parts of three sizes, or harvests of three years (as numbers; the year may follow from the date): the limit lies
+    as far beyond the last number as these are from each other."""
+    rng = np.random.default_rng(0)
+    which = rng.integers(0, 3, 300)
+    if kind == "levels":
+        x = np.array([40.0, 400.0, 4000.0])[which] + rng.normal(0, 3, 300)
+        frame = pd.DataFrame({"part": np.array(["A", "B", "C"])[which], "x": x.round(2)})
+        found = sorted(limits(frame), key=lambda one: (one[0], one[1].code))
+        assert [(level, part.where) for level, part in found] == [
+            (level, where) for level in "ABC" for where in ("below", "above")
+        ]
+        for level, part in found:
+            own = frame.x[frame.part == level]
+            width = own.max() - own.min()
+            beyond = own.min() - part.code if part.where == "below" else part.code - own.max()
+            assert width <= beyond <= 1.5 * width
+        return
+    day = pd.to_datetime(np.array(["2021-08-01", "2022-08-01", "2023-08-01"])[which])
+    day = day + pd.to_timedelta(rng.integers(-10, 11, 300), unit="D")
+    year = np.where(rng.random(300) < 0.2, np.nan, day.year) if kind == "follows" else 7.0 + which
+    frame = pd.DataFrame({"year": year, "day": day.strftime("%Y-%m-%d")})
+    (zeros,) = schema_of(frame).structural_zeros
+    assert zeros.names == ("year", "day") and len(zeros.pairs) == 6
+    near = frame.assign(day=(day + pd.to_timedelta(rng.integers(-60, 61, 300), unit="D")).strftime("%Y-%m-%d"))
+    assert schema_of(near).structural_zeros == ()
+
+
 def test_rows_that_follow_each_other_say_nothing_of_a_limit() -> None:
     """Counters of four devices, in blocks, mixed by time, and in any order with their times; where the same numbers
     come in any order without times, as far as a table can say, they are independent."""

@@ -17,6 +17,8 @@ from vgi_cli.fitting.pairs import _coefficients, _shifts, pairs_of, rows_for
 from vgi_cli.layout import Layout
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.trees import NO_PAIRS, Tree, packed, unpacked
+from vgi_cli.methods.em.steps import climb
+from vgi_cli.models.gaussian.family import em_table
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.samplers.trees import FAR, Cell
 
@@ -343,3 +345,33 @@ def test_fills_have_the_odds_ratio_of_the_observed_cells(tmp_path: Path, monkeyp
     seen = frame.dropna().groupby("arm").response.apply(lambda cells: (cells == "yes").mean())
     assert effect(run.impute(m=8)) == pytest.approx(seen["new"] - seen["usual"], abs=0.07)
     assert effect(run.impute(m=8, sampler="exact")) == pytest.approx(0, abs=0.07)
+
+
+def test_nothing_is_learnt_of_a_number_whose_law_is_not_that_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another column is followed closely: moved by a part of itself, all values are in the tails of the law."""
+    generator = torch.Generator().manual_seed(6)
+    x = torch.randn(400, 3, dtype=torch.float64, generator=generator)
+    x[:, 1] = x[:, 0] + 0.01 * x[:, 1]
+    x[:, 2] = (x[:, 2] > 0).double()
+    layout = Layout.of(("x", "y", "level"), levels=(0, 0, 2))
+    model = GaussianMixture.build(MixtureConfig(components=1, covariance="full"), layout).double()
+    model.initialise(x, generator)
+    seen = em_table(x, torch.zeros_like(x, dtype=torch.bool))
+    climb(model, seen, model.penalty(0.0, 1e-6), epochs=5, tolerance=1e-9)
+    model.eval().requires_grad_(False)
+    law = model.cell_laws()
+    moved = x.clone()
+    moved[:, 0] += 0.5 * x[:, 2]
+    for rows_, holds in ((x, True), (moved, False)):
+        one = Cell(law, Indicators((0, 0, 2)), rows_, 1)
+        assert one.holds(rows_[:, 1]) is holds
+        table = make_table(rows_, torch.zeros_like(rows_, dtype=torch.bool), layout=layout)
+        counts = torch.ones(400)
+        found = pairs_of(model, table, counts, None, torch.Generator().manual_seed(7))
+        observed = torch.ones(400, dtype=torch.bool)
+        tree = trees._tree(one, rows_[:, 1], observed, counts.numpy(), 0, found[1])
+        assert (tree is not None) is holds
+        if not holds:
+            assert not len(found[1])
+    monkeypatch.setattr(Cell, "holds", lambda self, value: True)
+    assert len(pairs_of(model, table, counts, None, torch.Generator().manual_seed(7))[1])  # it would have been

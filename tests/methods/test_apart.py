@@ -88,3 +88,41 @@ def test_first_draws_of_missing_cells_take_them_for_independent() -> None:
     x = table.x.clone()
     x[table.missing] = gaussian_draws(table, 1, torch.Generator().manual_seed(0))[:, 0]
     assert abs(float(partial(torch.cov(x.T)[None], Y, Z))) < 0.05
+
+
+def levels_apart(rows: int = 600) -> TensorTable:
+    """x, y beside it, and levels v and z that hang on x: half of the rows lack z, the others y and v."""
+    generator = torch.Generator().manual_seed(3)
+    x, noise = (torch.randn(rows, n, dtype=torch.float64, generator=generator) for n in (1, 3))
+    y = 0.8 * x + 0.6 * noise[:, :1]
+    v = (x + noise[:, 1:2] > 0).double()
+    z = torch.bucketize(x + 0.7 * noise[:, 2:], torch.tensor([-0.6, 0.6]).double()).double()
+    missing = torch.zeros(rows, 4, dtype=torch.bool)
+    missing[: rows // 2, 3] = missing[rows // 2 :, 1] = missing[rows // 2 :, 2] = True
+    table = torch.cat([x, y, v, z], 1)
+    layout = Layout.of(["x", "y", "v", "z"], levels=[0, 0, 2, 3])
+    return make_table(torch.where(missing, 0.0, table), missing, layout=layout)
+
+
+@pytest.mark.parametrize("kind", ["fit", "refit"])
+def test_numbers_and_levels_that_are_never_together_are_independent_given_the_others(kind: str) -> None:
+    """The law of y is the same for every level of z, and that of v, where these are no others' doing."""
+    table = levels_apart()
+    settings = MixtureConfig(components=1, covariance="full", dependence="linear", outliers=False)
+    model = GaussianMixture.build(settings, table.layout)
+    state = METHOD.init(model, table, EmConfig(epochs=40), torch.Generator().manual_seed(1))
+    for _ in METHOD.run(state):
+        pass
+    model = GaussianMixture.build(settings, table.layout).double()
+    model.load_state_dict(state.model.state_dict())
+    if kind == "refit":
+        (refit,) = refits(model, table, EmConfig(epochs=40), range(1), lambda n: torch.Generator().manual_seed(n))
+        model.load_state_dict(refit.parameters)
+    laws = model.cell_laws()
+    grid = torch.cartesian_prod(torch.linspace(-2, 2, 5).double(), torch.zeros(1).double(), torch.arange(2.0).double())
+    at = [torch.cat([grid, torch.full((len(grid), 1), float(level)).double()], 1) for level in range(3)]
+    means = torch.stack([laws.number(x, 1).centre() for x in at])
+    torch.testing.assert_close(means, means[:1].expand_as(means), atol=1e-6, rtol=0)
+    probabilities = torch.stack([laws.probabilities(x, 2)[:, 1] for x in at]).detach()
+    torch.testing.assert_close(probabilities, probabilities[:1].expand_as(probabilities), atol=1e-6, rtol=0)
+    assert float(probabilities[0].max() - probabilities[0].min()) > 0.5  # it does hang on x

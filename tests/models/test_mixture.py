@@ -15,6 +15,7 @@ from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.family import column_law, em_table, sorted_chunks
 from vgi_cli.models.gaussian.gaussians import within
+from vgi_cli.models.gaussian.mixed import Mixed
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.widened import ROWS, SCALES, SHRINKAGE, Widened
 from vgi_cli.samplers.base import Box
@@ -246,6 +247,36 @@ def test_fills_do_without_the_widest_component(covariance: str) -> None:
     assert (fills is model) == (not isinstance(model.gaussians, Widened))
     law, u = fills.cell_laws().number(x, 1), torch.linspace(0.01, 0.99, R, dtype=torch.float64)
     torch.testing.assert_close(law.cdf(law.quantile(u)), u)
+
+
+def test_fills_leave_out_levels_that_a_cluster_has_from_its_prior_alone() -> None:
+    """Two groups 100 standard deviations apart: a row of one is never filled as one of the other; a level of which few
+    rows are to be expected in a cluster may be there, and so may one that some row has."""
+    generator = torch.Generator().manual_seed(0)
+    level = torch.arange(300) % 2
+    number = 100.0 * level + torch.randn(300, generator=generator)
+    rare = (torch.arange(300) < 3).double() * level  # one or two rows, of the second group alone
+    x = torch.stack([number.double(), level.double(), rare], 1)
+    layout = Layout.of(("x", "group", "rare"), levels=(0, 2, 2))
+    model = GaussianMixture.build(MixtureConfig(components=2, covariance="full", levels="independent"), layout).double()
+    model.initialise(x, generator)
+    table = em_table(x, torch.zeros_like(x, dtype=torch.bool))
+    climb(model, table, model.penalty(None, 1e-3), epochs=5, tolerance=1e-9)
+    assert isinstance(model.gaussians, Mixed)
+
+    def probabilities(of: GaussianMixture, column: int) -> Tensor:
+        assert isinstance(of.gaussians, Mixed)
+        categories = of.gaussians.categories
+        return categories.forest.tables(categories.log_tables().exp())[column][:2, 0].detach()
+
+    group, kept = probabilities(model, 0), probabilities(model.for_fills(), 0)
+    torch.testing.assert_close(group.amin(1), torch.full((2,), 0.25 / 150.5).double(), rtol=1e-3, atol=0)
+    assert float(kept.amin(1).amax()) < 1e-20
+    torch.testing.assert_close(probabilities(model.for_fills(), 1), probabilities(model, 1))
+    older = {name: value for name, value in model.state_dict().items() if not name.endswith("categories.rows")}
+    again = GaussianMixture.build(MixtureConfig(components=2, covariance="full", levels="independent"), layout).double()
+    again.load_state_dict(older)  # of a run before they were left out
+    torch.testing.assert_close(probabilities(again.for_fills(), 0), group)
 
 
 def test_no_fill_is_absurd() -> None:

@@ -72,6 +72,9 @@ SCARCE_LEVEL = 10
 is nearly constant in its rows, the age of a subject, would speak for fills that are many times too far out."""
 TOLERANCE, ANEW_TOLERANCE = 1e-4, 1e-3
 """Nats for each free parameter, over the last steps of a refit; of one that starts anew."""
+APART = 20
+"""EM steps, each from columns that are independent where they are never observed together, after those that settle: an
+ascent goes where it will along what no row says, and the others go with it."""
 ROWS = 512
 """Rows that are filled at a time: bounds the memory of their conditionals."""
 
@@ -188,17 +191,22 @@ class Sampled:
         if anew:
             self._begin_anew(refit, weights, generator)
         least = ANEW_TOLERANCE if anew and self.several else TOLERANCE
+        sample = self._sample(weights, generator)
         settled = settle(
             refit,
-            self._sample(weights, generator),
+            sample,
             self.penalty,
             steps=self.size.steps,
             tolerance=(least if self.tolerance is None else self.tolerance) * refit.free_parameters(),
             refine=(self.several or refit.aimed) and self.all_rows,
             each=lambda _: ask(self.stop),
         )
-        refit.separate(self.apart)
+        for _ in range(APART if len(self.apart) else 0):
+            ask(self.stop)
+            refit.separate(self.apart)
+            refit.em_step(sample, self.penalty)
         refit.restore_noise(self.table.missing)
+        refit.separate(self.apart)
         if not self.all_rows:
             refit.shrink_to(self.fitted, math.sqrt(self.size.rows / self.table.N))
         return Refit({name: value.detach().clone() for name, value in refit.state_dict().items()}, settled)
