@@ -172,7 +172,7 @@ def test_fills_that_the_model_wants_beyond_zero_are_told(tmp_path: Path, side: s
         run.impute(m=4, say=said.append)
         told = [text for text in said if line in text]
         assert bool(told) != bool(more)
-        assert all("fit again with `--unbounded 'the temp'`" in text for text in told)
+        assert all("fit again with `--unbounded 'the temp'`; if none can, `--set table.tr" in text for text in told)
     rounded = holed.assign(w=holed.w.abs() + 5.0)  # far from zero: nothing is drawn beyond
     rounded["the temp"] = sign * (rounded["the temp"].abs() + 100.0)
     run = vgi_cli.fit(rounded, model="fa", set={"bootstrap": "none"}, out=tmp_path / "far", say=lambda text: None)

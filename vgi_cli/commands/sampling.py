@@ -383,9 +383,11 @@ def _beyond_zero(schema: Schema, diagnostics: Mapping[str, object]) -> Iterator[
         shares = cast(Mapping[str, float], diagnostics.get(f"{side}_by_column", {}))
         share = max(shares.get(name, 0.0) for name in schema.layout.names[schema.layout.slices[place]])
         if share >= BEYOND_ZERO:
+            bent = "; if none can, `--set table.transform=normal` may describe the column better"
             yield (
                 f"the model drew {share:.0%} of the fills of '{column.name}' {side} zero, where no observed value "
-                f"lies, and drew them anew: if such values occur, fit again with `{typed('--unbounded', column.name)}`"
+                f"lies, and drew them anew: if such values occur, fit again with "
+                f"`{typed('--unbounded', column.name)}`{bent if schema.transform == 'linear' else ''}"
             )
 
 

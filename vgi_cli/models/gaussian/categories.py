@@ -33,7 +33,7 @@ LEVEL = 0.5
 """Pseudo-rows of each level in the marginals of all rows."""
 FITTED = 20
 """Rounds of proportional fitting of a table to how often levels occur."""
-HALF, SEEN = 0.5, 2.0
+HALF, SEEN = 0.5, 10.0
 """Rows of a level of which a component has fewer than the former, where the latter are to be expected, are none."""
 NEVER = -60.0
 """Log probability, or nearly so, of a level that a component does not have: its exponential is 0 for every sum, and it
