@@ -31,6 +31,8 @@ arms         a trial of two arms: ten items that correlate by 0.7, and four rows
 exposure     a disease on an exposure, three grades that decide upon both, and a sex; all four have holes
 files        two files, one under the other, that share three columns: of y and z, which have nothing to do with each
              other given these, each is in one file alone: z on y and x
+answers      two files that share two numbers: a number and a yes or no are in one, an answer of three levels is in the
+             other, and given the shared ones they have nothing to do with each other: either on the answer
 
 Holes are at random given a complete column (20 to 35 %), with a logistic chance. Defaults of `vgi fit`, and of mice
 (`r-mice`; it needs Rscript with the package mice), 20 filled tables each, pooled by Rubin's rules. For each estimate:
@@ -357,8 +359,27 @@ def files(rows: int, rng: np.random.Generator) -> Study:
     return Study(whole, pd.DataFrame({"y": ~first, "z": first}), ("intercept", "y", "x1", "x2"), estimate)
 
 
+def answers(rows: int, rng: np.random.Generator) -> Study:
+    """No row has y or v, and z."""
+    x, w = rng.normal(size=(2, rows))
+    y = 0.8 * x + 0.6 * rng.normal(size=rows)
+    z = np.array(["a", "b", "c"])[np.digitize(0.9 * x + 0.5 * w + 0.7 * rng.normal(size=rows), [-0.6, 0.6])]
+    v = words(0.8 * x + rng.normal(size=rows) > 0, "q", "p")
+    whole = pd.DataFrame({"x": x.round(2), "w": w.round(2), "y": y.round(2), "z": z, "v": v})
+
+    def estimate(table: pd.DataFrame) -> Estimates:
+        columns = [table.x, table.w, table.z == "b", table.z == "c"]
+        of_y, of_v = least_squares(table.y, columns), poisson_or_logistic(table.v == "q", columns)
+        return np.append(of_y[0][3:], of_v[0][3:]), np.append(of_y[1][3:], of_v[1][3:])
+
+    first = np.arange(rows) < rows // 2
+    return Study(
+        whole, pd.DataFrame({"z": first, "y": ~first, "v": ~first}), ("y on b", "y on c", "v on b", "v on c"), estimate
+    )
+
+
 EFFECTS = logistic, interaction, confounder, did, parallel, slopes, regions, alike, stones, response, arms, exposure
-DESIGNS = dropout, patients, clinics, items, filters, survival, files
+DESIGNS = dropout, patients, clinics, items, filters, survival, files, answers
 LAWS = {law.__name__: law for law in (*EFFECTS, *DESIGNS)}
 
 
