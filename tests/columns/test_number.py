@@ -229,3 +229,18 @@ def test_a_fill_with_a_power_of_ten_is_no_missing_token(tmp_path: Path) -> None:
         filled = [line.split(",")[0] for line in (tmp_path / f"o.{draw}.csv").read_text().splitlines()[1:]]
         fills = [new for old, new in zip(cells, filled, strict=True) if old == ""]
         assert "1.0E-03" not in fills and all(len(fill) == 7 and fill[3:5] == "E-" for fill in fills)
+
+
+def test_a_few_more_decimals_say_nothing_of_the_others() -> None:
+    """But where numbers have them since they are small, or where they are more than a few."""
+    rng = np.random.default_rng(0)
+
+    def decimals(cells: list[str]) -> int:
+        (column,) = infer_schema(from_text("x\n" + "\n".join(cells) + "\n"))[0].encoded
+        assert isinstance(column, Number) and column.lattice is not None
+        return column.lattice.decimals
+
+    cells = [f"{value:.1f}" for value in rng.uniform(20, 90, 400)]
+    assert decimals([*cells, "81.23", "0.657"]) == 1  # a slip, and a share among percentages
+    assert decimals([*cells, *[f"{value:.2f}" for value in rng.uniform(20, 90, 10)]]) == 2
+    assert decimals([*[f"{value:.1f}" for value in rng.uniform(1, 90, 400)], "0.57", "0.83"]) == 2

@@ -78,6 +78,24 @@ def test_products_lines_and_rounded_ones() -> None:
     assert lines[1].startswith("'awake' = 24 - 'asleep', in 498 of the 499 rows")
 
 
+@pytest.mark.parametrize(("slip", "said"), [(81.23, "81.23"), (0.66, "0.66"), (66.1, "66.1")])
+def test_one_cell_with_more_decimals_hides_no_rounded_share(slip: float, said: str) -> None:
+    rng = np.random.default_rng(5)
+    value = 1000 * rng.integers(90, 600, N)
+    loan = (100 * np.rint(value * rng.uniform(0.2, 0.9, N) / 100)).astype(int)
+    loan[7], value[7] = 81900, 306000
+    frame = pd.DataFrame({"loan": loan, "value": value, "percent": (100 * loan / value).round(1)})
+    frame.loc[7, "percent"] = slip
+    _, lines, schema = found(frame)
+    assert lines == [
+        "'percent' = 100 × 'loan' / 'value', rounded, in 499 of the 500 rows that have all of these, but not in row 8 "
+        f"('percent' is {said}, not 26.8): where a cell there is wrong, mend it or make it missing, and fills keep to "
+        "this; they do not now"
+    ]
+    percent = schema.encoded[schema.modelled.index("percent")]
+    assert percent.spell(percent.snap(np.array([26.7647])), None) == ["26.8"]
+
+
 def test_ages_by_the_calendar_accuse_nobody() -> None:
     """Completed years are not days in years of one length: what departs by one may be right."""
     rng = np.random.default_rng(3)

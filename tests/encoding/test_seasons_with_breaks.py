@@ -68,3 +68,16 @@ def test_they_are_kept_under_any_mask(seed: int, share: float) -> None:
     assert [one.how for one in schema.relations] == ["bands"]
     true = codes_in(frame, schema)
     filled(schema, true, np.random.default_rng(seed).random(true.shape) < share)
+
+
+@given(st.integers(0, 2**31), st.floats(0.05, 0.95))
+@settings(max_examples=20, deadline=None)
+def test_a_season_follows_from_a_date_beside_what_else_it_follows_from(seed: int, share: float) -> None:
+    frame = matches()
+    leagues = np.random.default_rng(1).choice(["A", "B"], len(frame))
+    frame["cup"] = [f"{league} {season}" for league, season in zip(leagues, frame.season, strict=True)]
+    schema = schema_of(frame)
+    said = [one.words() for one in schema.relations]
+    assert said == ["'season' follows from 'cup'", "'season' follows from 'date'"]
+    true = codes_in(frame, schema)
+    filled(schema, true, np.random.default_rng(seed).random(true.shape) < share)

@@ -298,3 +298,27 @@ def test_what_is_never_observed_together_does_not_run_away() -> None:
         table = make_table(torch.from_numpy(x), torch.from_numpy(missing), layout)
         draws = gaussian_draws(table, 1, torch.Generator().manual_seed(seed))
         assert float(draws.abs().max()) < 10
+
+
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_no_extrapolation_comes_to_an_objective_of_rounding_errors(seed: int) -> None:
+    """The date of who has not gone is never observed, and elsewhere it is a sum of two columns: the variance that these
+    leave of it shrinks in each step, and an extrapolation may come to one of 1e-40, at which likelihoods are 1e30."""
+    rng, n = np.random.default_rng(seed), 600
+    begun, spent = rng.random(n) * 700, rng.normal(3, 0.5, n)
+    lasts = np.floor(rng.exponential(500 * np.exp(spent / 2 - 1.5)))
+    gone, lasts = (begun + lasts < 1460).astype(float), np.minimum(lasts, np.floor(1460 - begun))
+    numbers = np.column_stack([begun, np.exp(spent), begun + lasts, lasts])
+    missing = rng.random((n, 5)) < [0, 0.1, 0, 0, 0.15]
+    missing[:, 3] |= gone == 0
+    seen = np.where(missing[:, [0, 1, 3, 4]], np.nan, numbers)
+    unit = (numbers - np.nanmean(seen, 0)) / np.nanstd(seen, 0)
+    layout = Layout.of("absdt", levels=(0, 0, 2, 0, 0))
+    table = make_table(torch.from_numpy(np.insert(unit, 2, gone, 1)), torch.from_numpy(missing), layout)
+    config = MixtureConfig(components=1, covariance="full", by="s", outliers=True, shrinkage=3.0)
+    model = GaussianMixture.build(config, layout)
+    state = METHOD.init(model, table, EmConfig(), torch.Generator().manual_seed(seed))
+    objectives = [one.metrics["objective"] for one in METHOD.run(state) if isinstance(one, EpochEnd)]
+    assert state.converged and all(after >= before for before, after in pairwise(objectives))
+    covariance = model.gaussians.moments().covariance.detach()
+    assert float(covariance[:2].diagonal(dim1=-2, dim2=-1).max()) < 2  # it was 280

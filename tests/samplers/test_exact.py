@@ -16,6 +16,7 @@ from vgi_cli.models.base import Marginal
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.samplers.base import ROW_BLOCK, Box, impute
 from vgi_cli.samplers.exact import ExactImputer
+from vgi_cli.samplers.rows import draw_rows
 
 D = 3
 
@@ -208,3 +209,29 @@ def test_a_tail_that_has_no_value_need_not_lie_in_the_box() -> None:
     draws = imputer.sample(x, everything, noise(10, ROW_BLOCK), box)
     assert bool((draws[..., 1] >= 1).all()) and float(draws[..., 0].mean()) == pytest.approx(0.5, abs=0.04)
     assert float(draws[..., 2].mean()) == pytest.approx(0.9 * 1.525, abs=0.05)
+
+
+def test_cells_that_hold_nothing_decide_about_no_other() -> None:
+    """The first column says whether the last one holds anything; where it does not, its limits are none."""
+    limits = free()
+    limits.low[2], limits.high[2] = 1.0, 2.0
+    share = 0.1352 / (0.1352 + 0.5)  # of the rows that are asked: P(x0 >= 0, 1 <= x2 <= 2) of a correlation of 0.9
+
+    def idle(x: Tensor) -> Tensor:
+        out = torch.zeros_like(x, dtype=torch.bool)
+        out[..., 2] = x[..., 0] < 0
+        return out
+
+    empty, every = torch.zeros(4000, D, dtype=torch.float64), torch.ones(4000, D, dtype=torch.bool)
+    law = gaussian(correlation=0.9)
+    drawn = impute(ExactImputer([law], idle=idle), empty, every, noise(1, 4000), limits)[0]
+    asked = drawn[:, 0] >= 0
+    assert limits.contains(drawn[asked]).all()
+    below = drawn[~asked]
+    assert abs(float(below[:, 0].mean()) + math.sqrt(2 / math.pi)) < 0.06  # as a half of a normal law has it
+    assert float((below[:, 2] < 1).double().mean()) > 0.95
+    whole = draw_rows(law, 3000, limits, lambda block: torch.Generator().manual_seed(block), idle=idle)
+    asked = whole[:, 0] >= 0
+    assert limits.contains(whole[asked]).all() and float((whole[~asked, 2] < 1).double().mean()) > 0.95
+    for both in (drawn, whole):
+        assert abs(float((both[:, 0] >= 0).double().mean()) - share) < 0.03

@@ -162,6 +162,26 @@ def unasked_holes(
     return not_asked(gates, says, missing, len(draws))
 
 
+def unasked_when_drawn(schema: Schema) -> Callable[[Floats], Bools] | None:
+    """Of rows x [.., D] in which every cell was drawn, encoded, which cells [.., D] are of questions that their row is
+    not asked, by the rules of the fit; None where there are no rules."""
+    rules = unanswered_in(schema)
+    if not rules:
+        return None
+    gates = _gates(rules, schema)
+    slices = schema.layout.slices
+    of_column = np.repeat(np.arange(len(slices)), [own.stop - own.start for own in slices])
+
+    def found(x: Floats) -> Bools:
+        codes = [schema.encoded[other].decode(x[..., slices[other]]).reshape(1, -1) for _, other in gates]
+        says = [rule.excludes(own) for rule, own in zip(rules, codes, strict=True)]
+        every = np.ones((codes[0].shape[1], len(slices)), bool)
+        cells = not_asked(gates, says, every, 1)[0]
+        return np.asarray(cells[:, of_column].reshape(x.shape))
+
+    return found
+
+
 def _gates(rules: Sequence[Unanswered | Threshold], schema: Schema) -> list[_Gate]:
     """The places of the columns of some rules, and of the one that decides about them."""
     return [([schema.modelled.index(other) for other in one.others], schema.modelled.index(one.name)) for one in rules]

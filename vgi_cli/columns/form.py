@@ -43,6 +43,15 @@ COARSE = 1e-3
 DUST = 6
 """Decimals that a few values have beyond all others where they are results of arithmetic, no resolution."""
 
+MOST_FINER = 0.01
+"""Share of the numbers that may have more decimals than all others: slips, which say nothing of how the others are
+rounded."""
+FINER = 1e-6
+"""Of a last digit, by which a number that has more decimals is off at least."""
+FAR_SMALLER = 10.0
+"""Times such numbers that the least of the others is, or more, where they are far smaller (a share among percentages):
+nearer ones may have more decimals because they are small."""
+
 LARGEST = 1e280
 """Greatest size of a number in a modelled column: FURTHEST standard deviations of such are float64 numbers too."""
 CLOSEST = 1e-280
@@ -127,8 +136,27 @@ class Observed:
             most = 0 if self.whole else None if spelled is None else spelled.most
             search = spelled is None and not self.whole
             found = find_lattice(self.every, self.values, most, search=search, single=self.cells.single)
-        dusty = found is not None and spelled is not None and found.decimals > spelled.usual + DUST
-        return None if dusty else found
+        if found is None or (spelled is not None and found.decimals > spelled.usual + DUST):
+            return None
+        return found if self.measure is not None else self._of_nearly_all(found)
+
+    def _of_nearly_all(self, found: Lattice) -> Lattice:
+        """A lattice that was found, or the one of the numbers that have fewer decimals, but one at least, where a few
+        have more, and not because they are small."""
+        usual = 1 if self.cells.spelling is None else self.cells.spelling.usual
+        for decimals in range(max(found.decimals - DUST, usual, 1), found.decimals):
+            finer = np.abs(self.every - np.round(self.every, decimals)) > FINER * 10.0**-decimals
+            if finer.sum() > MOST_FINER * len(self.every):
+                continue
+            few, sizes = np.abs(self.every[finer]), np.abs(self.every[~finer & (self.every != 0)])
+            if not len(few):
+                break
+            small = float(few.max()) < float(sizes.min(initial=np.inf)) < FAR_SMALLER * float(few.max())
+            some = self.values[~np.isin(self.values, self.every[finer])]
+            if small or not len(some):
+                break
+            return find_lattice(self.every[~finer], some, decimals, search=False, single=False) or found
+        return found
 
     @property
     def scaled(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -130,8 +131,18 @@ class Notation:
         """The same with negative numbers, and the blanks around a unit, as most of some cells have them."""
         return self._as_in([shape for shape in map(_shape, texts) if shape is not None])
 
+    def of_column(self, texts: Iterable[str]) -> Notation:
+        """As `styled`, of all cells of a column that is fitted: where all of them are in brackets these say nothing of
+        their signs (`(1994)`, a year)."""
+        shapes = [shape for shape in map(_shape, texts) if shape is not None]
+        own = self._as_in(shapes)
+        if not shapes or not all(shape.negative and not shape.sign[0] for shape in shapes):
+            return own
+        return replace(own, prefix=f"({own.prefix}", suffix=f"{own.suffix})", minus="-", outside=True)
+
     def _as_in(self, shapes: Sequence[_Shape]) -> Notation:
-        signs = Counter(shape.sign for shape in shapes if shape.negative)
+        own = shapes if not self.prefix.startswith("(") else []  # brackets are no signs there
+        signs = Counter(shape.sign for shape in own if shape.negative)
         inside = Counter(shape.sign[1] for shape in shapes).most_common(1) == [(False, len(shapes))]
         sign, outside = signs.most_common(1)[0][0] if signs else (self.minus, self.outside and not inside)
         prefix = _usual(shape.prefix for shape in shapes if shape.prefix.strip() == self.prefix.strip())
@@ -234,7 +245,7 @@ def readings(texts: Sequence[str], decimal: str, *, codes: bool = False) -> list
     if alone and not _numbers_alone(bodies, *fits[0], decimal):
         return []
     return [
-        Notation(prefix, suffix, thousands, point, indian=indian)._as_in(known) for thousands, point, indian in fits
+        Notation(prefix, suffix, thousands, point, indian=indian).of_column(texts) for thousands, point, indian in fits
     ]
 
 

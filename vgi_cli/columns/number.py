@@ -614,7 +614,7 @@ def as_written(cells: Cells, asked: Request) -> Cells:
         notation = notation_of(asked.detail)
         if notation is None or not cells.textual:
             return cells
-        return cells.read_as(notation.styled(cells.distinct.texts))
+        return cells.read_as(notation.of_column(cells.distinct.texts))
     if asked.kind not in (None, *Number.words, "bounded", "zero-inflated") or (asked.kind is None and cells.dictionary):
         return cells
     found = notations_in(cells, ~cells.missing)

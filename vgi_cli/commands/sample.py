@@ -6,13 +6,13 @@ import functools
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.blanks import read_blanks, staying, take_back
+from vgi_cli.columns.blanks import read_blanks, staying, take_back, unanswered_in, unasked_holes, unasked_when_drawn
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import named
@@ -20,7 +20,6 @@ from vgi_cli.commands.requests import SampleRequest
 from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.samplers import build_imputer
 from vgi_cli.commands.sampling import uniform_beside, uniform_of
-from vgi_cli.commands.unasked import UnaskedCells
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.encoder import decode, unpool
 from vgi_cli.encoding.keeping import keep_but_for_blanks
@@ -53,6 +52,8 @@ TEXT = Origin("", ".csv")
 """What a file is whose extension does not say it."""
 FIRST = torch.tensor([0])
 """The only draw."""
+
+_Idle: TypeAlias = Callable[[Tensor], Tensor]
 
 
 def sample(request: SampleRequest, reporter: Reporter, stdout: BinaryIO | None = None) -> list[Path]:
@@ -123,30 +124,34 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
 
     keep_but_for_blanks(drawn, blanks if rules else None, schema, None)
     avoid_codes(codes, table, schema)
+    unasked = unasked_holes(unanswered_in(schema), codes, codes[0], every, schema)
     take_back(rules, codes, codes[0], every, schema)
-    _say_unasked(codes[0], stay, schema, reporter)
+    _leave_unasked(unasked, codes, stay, schema, reporter)
     _say_empty(codes[0], stay, schema, reporter)
     return Content(Whole(table), schema, find_styles([table], schema), HeldDraws(codes), stay)
 
 
-def _say_unasked(codes: Floats, stay: Mapping[str, Bools], schema: Schema, reporter: Reporter) -> None:
-    """A warning of values, codes [n, columns], of questions that may not have been asked; `stay`: where holes of each
-    column are."""
-    unasked = UnaskedCells(schema)
-    if unasked:
-        filled, codes = ~np.isnan(codes), codes.copy()
-        for place, column in enumerate(schema.encoded):
-            some = filled[:, place].copy()
-            codes[some, place] = column.held(codes[some, place])
-            if column.name in stay:
-                filled[:, place] &= ~stay[column.name]
-        unasked.count(codes, np.ones(codes.shape, bool), filled)
-        unasked.say_drawn(reporter)
+def _leave_unasked(
+    unasked: Bools, codes: Floats, stay: Mapping[str, Bools], schema: Schema, reporter: Reporter
+) -> None:
+    """Put NaN in place of values, codes [1, n, columns], that are `unasked` [1, n, columns], in place, and say of how
+    many; `stay`: where holes of each column are."""
+    taken = unasked & ~np.isnan(codes)
+    codes[taken] = np.nan
+    for place, column in enumerate(schema.encoded):
+        if column.name in stay:
+            taken[..., place] &= ~stay[column.name]
+    if count := int(taken.sum()):
+        names = [name for name, own in zip(schema.modelled, taken.any((0, 1)), strict=True) if own]
+        reporter.say(
+            f"{count:,} cell{'s' * (count > 1)} of {named('column', names)} {'are' if count > 1 else 'is'} left blank: "
+            "by another cell of the row, no such row of the fit has one there"
+        )
 
 
 def _say_empty(codes: Floats, stay: Mapping[str, Bools], schema: Schema, reporter: Reporter) -> None:
     """A warning of columns that were missing in most rows of the fit and have a value in all of codes [n, columns];
-    arguments as of `_say_unasked`."""
+    arguments as of `_leave_unasked`."""
     filled = [
         name
         for name in mostly_empty_names(schema)
@@ -161,35 +166,37 @@ def _say_empty(codes: Floats, stay: Mapping[str, Bools], schema: Schema, reporte
 
 
 def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch: Callable[[float], None]) -> Tensor:
-    """[n, D] encoded rows of the fitted model, on the CPU, all cells within what their columns admit. A model with
-    exact conditionals draws them as it fills rows without any observed cell; of others whole rows are drawn until they
-    lie within. OutOfTime where `watch` says so, RunError where hardly any row does."""
+    """[n, D] encoded rows of the fitted model, on the CPU, all cells within what their columns admit; what is drawn
+    for questions that a row is not asked decides nothing. A model with exact conditionals draws them as it fills rows
+    without any observed cell; of others whole rows are drawn until they lie within. OutOfTime where `watch` says so,
+    RunError where hardly any row does."""
     n, device = len(noise.rows), compute_on(fitted, request)
     if fitted.empty:
         return torch.zeros(n, 0)
-    ranges, model = box_of(fitted.schema), fitted.model.to(device)
+    ranges, model, idle = box_of(fitted.schema), fitted.model.to(device), _idle_in(fitted.schema)
     if not fitted.marginal:
         dtype = next(model.parameters()).dtype
         box = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
         apart, generators = fitted.schema.structural_zeros, functools.partial(_generator, noise.seed)
+        accepted = functools.partial(_accepted, fitted.schema, idle)
         try:
-            return draw_rows(model, n, box, generators, watch, functools.partial(_accepted, fitted.schema)).cpu()
+            return _within(draw_rows(model, n, box, generators, watch, accepted, idle), box, idle).cpu()
         except TooFewInside:
             raise RunError(
                 f"run '{fitted.run.name}': fewer than one in {ROUNDS:,} rows of the model lie within the bounds of "
                 f"every column{' and keep cells apart that never go together' if apart else ''}",
                 "fit longer, or with wider bounds (--bounds)",
             ) from None
-    imputer, dtype = build_imputer(fitted, "exact", [model], device)
+    imputer, dtype = build_imputer(fitted, "exact", [model], device, idle=idle)
     if fitted.schema.structural_zeros:
-        imputer = Selected(imputer, lambda x, _: _accepted(fitted.schema, x).to(x.dtype))
+        imputer = Selected(imputer, lambda x, _: _accepted(fitted.schema, idle, x).to(x.dtype))
     box = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
     parts = []
     for some in torch.arange(n).split(AT_ONCE):
         watch(int(some[0]) / n)
         empty = torch.zeros(len(some), len(noise.columns), dtype=dtype, device=device)
         drawn = impute(imputer, empty, torch.ones_like(empty, dtype=torch.bool), noise.select(rows=some), box)
-        parts.append(drawn[0].cpu())
+        parts.append(_within(drawn[0], box, idle).cpu())
     return torch.cat(parts)
 
 
@@ -198,10 +205,25 @@ def _generator(seed: int, block: int) -> torch.Generator:
     return stream(seed, f"sample/{block}")
 
 
-def _accepted(schema: Schema, x: Tensor) -> Tensor:
-    """[..] which encoded rows x [.., D] hold no cells together that never go together."""
+def _idle_in(schema: Schema) -> _Idle | None:
+    """Which cells of drawn encoded rows [.., D] are of questions that their row is not asked; None: the fit found no
+    such questions."""
+    unasked = unasked_when_drawn(schema)
+    if unasked is None:
+        return None
+    return lambda x: torch.from_numpy(unasked(x.double().cpu().numpy())).to(x.device)
+
+
+def _within(x: Tensor, box: Box, idle: _Idle | None) -> Tensor:
+    """Rows with the cells that hold nothing at the nearest place in the box: wherever these lie, they stay blank."""
+    return x if idle is None else torch.where(idle(x), x.clamp(box.low, box.high), x)
+
+
+def _accepted(schema: Schema, idle: _Idle | None, x: Tensor) -> Tensor:
+    """[..] which encoded rows x [.., D] hold no cells together that never go together, but for those that are idle."""
     rows = x.reshape(1, -1, x.shape[-1])
-    accepted = possible(rows.double().cpu().numpy(), np.ones(rows.shape[1:], bool), schema)
+    nothing = None if idle is None else idle(rows).cpu().numpy()
+    accepted = possible(rows.double().cpu().numpy(), np.ones(rows.shape[1:], bool), schema, nothing)
     return torch.from_numpy(accepted).to(x.device).view(x.shape[:-1])
 
 

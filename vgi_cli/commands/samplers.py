@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import torch
+from torch import Tensor
 
 from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.encoding import rounding
@@ -171,9 +172,10 @@ def build_imputer(
     capture: Capture | None = None,
     trees: Sequence[Sequence[Tree | None]] = (),
     map: Recoder | None = None,
+    idle: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Imputer, torch.dtype]:
     """The imputer for models that are on the device; `capture`: see `capture_on`; trees: of each model, where they are
-    used; `map`: to the rows that the models see, where it is not those of the fit."""
+    used; `map`: to the rows that the models see, where it is not those of the fit; `idle`: as of `SamplerInput`."""
     entry = registry.SAMPLERS[sampler]
     precision = entry.traits.precision
     dtype: torch.dtype = next(fitted.model.parameters()).dtype if precision is None else getattr(torch, precision)
@@ -193,6 +195,7 @@ def build_imputer(
         chains={name: value.to(device) for name, value in fitted.run.tensors(CHAINS).items()} if chains else {},
         rounding=rounding_in(fitted, map),
         others=registry.fills_new_rows(model, method, levels=levels),
+        idle=idle,
     )
     return entry.load()(inputs), dtype
 

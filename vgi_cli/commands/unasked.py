@@ -1,4 +1,4 @@
-"""Cells that are filled, or drawn, though the question may not have been asked of their row: how many, and the flags
+"""Cells that are filled though the question may not have been asked of their row: how many, and the flags
 that leave them blank."""
 
 from __future__ import annotations
@@ -41,33 +41,13 @@ class UnaskedCells:
 
     def say(self, reporter: Reporter, tables: int) -> None:
         """A warning of fills in so many tables."""
-        each = " in each table" if tables > 1 else ""
-        before = ", or to the question before it" if self._behind else ""
-        self._warn(
-            reporter,
-            ("fill", "fills"),
-            f"{each} {'lies' if self._cells == 1 else 'lie'} in rows that may not have been asked: by an observed cell "
-            f"of the row, no such row of the fit has an answer there{before}",
-            "vgi impute",
-        )
-
-    def say_drawn(self, reporter: Reporter) -> None:
-        """A warning of values of synthetic rows."""
-        before = ", or to the question before it" if self._behind else ""
-        self._warn(
-            reporter,
-            ("value", "values"),
-            f" {'lies' if self._cells == 1 else 'lie'} in rows that may not have been asked: by another cell of the "
-            f"row, no such row of the fit has an answer there{before}",
-            "vgi sample",
-        )
-
-    def _warn(self, reporter: Reporter, words: tuple[str, str], why: str, command: str) -> None:
         if not self._cells:
             return
-        one = self._cells == 1
+        one, each = self._cells == 1, " in each table" if tables > 1 else ""
         they, mean, them = ("it", "means", "it") if one else ("they", "mean", "them")
+        before = ", or to the question before it" if self._behind else ""
         reporter.warn(
-            f"{self._cells:,} {words[not one]}{why}; if the question does not apply, {they} {mean} nothing "
-            f"(`{command} {' '.join(self._flags)}` leaves {them} blank)"
+            f"{self._cells:,} {'fill' if one else 'fills'}{each} {'lies' if one else 'lie'} in rows that may not have "
+            f"been asked: by an observed cell of the row, no such row of the fit has an answer there{before}; if the "
+            f"question does not apply, {they} {mean} nothing (`vgi impute {' '.join(self._flags)}` leaves {them} blank)"
         )

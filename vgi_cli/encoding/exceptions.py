@@ -109,7 +109,7 @@ def _words(one: Excepted, table: Table, schema: Schema) -> str:
     codes = CodedRows.of(table, schema).codes(one.relation.names)[list(one.rows)]
     said = one.relation.solved(codes, 0, codes[:, 0])
     where = [
-        f"row {row + 1:,} ('{column.name}' is {spelled(column, own)}, not {spelled(column, other)})"
+        f"row {row + 1:,} ('{column.name}' is {_observed(column, own)}, not {spelled(column, other)})"
         for row, own, other in zip(one.rows, codes[:, 0].tolist(), said.tolist(), strict=True)
     ]
     within = f", to within {plain(one.near)}" if one.near else ""
@@ -130,6 +130,11 @@ def spelled(column: ModelledColumn, value: float) -> str:
     if not np.isfinite(value):
         return "a number"
     return column.spell(column.snap(np.array([value])), None)[0]
+
+
+def _observed(column: ModelledColumn, value: float) -> str:
+    """A value that a cell of a rounded column has, with the decimals that it has beyond the others'."""
+    return column.spell(np.array([value]), None)[0] if half_digit(column) else spelled(column, value)
 
 
 def _parts(n: int) -> list[Ints]:

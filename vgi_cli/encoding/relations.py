@@ -114,7 +114,8 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     """The relations among candidates for redundant columns that hold in every row in which they can be checked, by more
     rows than chance explains; of each column the first that is exact, else the first that is rounded, else the first
     sum in which all are, else one column from which it differs by a few values alone; and the date or
-    the levels from which it follows, beside that. Of completed years it is said from which date to which other one they
+    the levels from which it follows, beside that. What follows from the levels of one column may follow from a date
+    too, which limits that date. Of completed years it is said from which date to which other one they
     are, in place of a rounded sum of dates."""
     relations: dict[str, Relation] = {}
     every = CodedRows.of(table, schema)
@@ -151,6 +152,11 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
             what = _part(table, schema, one) if one.how == "part" else _numbers(table, schema, one)
             if what is not None:
                 following[one.name] = what
+        of_moments = one.how == "bands" and isinstance(every.columns[one.by[0]], Moment)
+        if of_moments and own is not None and own.how == "groups" and one.name not in following:
+            limiting = relation_of(every, one, "exact")  # the years, say, in which the dates lie
+            if limiting is not None:
+                following[one.name] = limiting
     ages = _ages(table, schema, relations) if looked_for(table, schema) else {}
     to_a_day = _to_a_day(table, schema, {*ages, *following}) if looked_for(table, schema) else {}
     every_age = {*ages, *to_a_day}

@@ -415,9 +415,10 @@ def meetings(table: Table, schema: Schema) -> list[int]:
     ]
 
 
-def possible(x: Floats, missing: Bools, schema: Schema) -> Bools:
+def possible(x: Floats, missing: Bools, schema: Schema, idle: Bools | None = None) -> Bools:
     """[n, R] whether completed encoded rows x [n, R, D] have no structural zero but among observed cells, and filled
-    pairs of levels say the observed cell of the column that follows from them, if some do; missing [R, D]."""
+    pairs of levels say the observed cell of the column that follows from them, if some do; missing [R, D]. Cells that
+    are idle [n, R, D] hold nothing (None: there are none): they are in no structural zero."""
     at = dict(zip(schema.modelled, schema.layout.slices, strict=True))
     names = {name for one in schema.structural_zeros for name in one.names}
     names |= {name for one in schema.pairs for name in one.names}
@@ -426,7 +427,8 @@ def possible(x: Floats, missing: Bools, schema: Schema) -> Bools:
     for one in schema.structural_zeros:
         first, second = one.names
         open_ = missing[:, at[first].start] | missing[:, at[second].start]
-        out &= ~(one.excludes(codes[first], codes[second]) & open_)
+        wrong = one.excludes(codes[first], codes[second]) & open_
+        out &= ~(wrong if idle is None else wrong & ~(idle[..., at[first].start] | idle[..., at[second].start]))
     for relation in schema.pairs:
         first, *others = relation.names
         holes = missing[:, at[others[0]].start] | missing[:, at[others[1]].start]

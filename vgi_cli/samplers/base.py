@@ -47,6 +47,8 @@ class SamplerInput(NamedTuple):
     chains        what the run keeps of how its imputing chains move (together.py); empty where it keeps nothing
     rounding      what cells of rounded columns stand for, where the models were fitted to cells drawn within that
     others        whether another sampler can draw for the run
+    idle          of completed rows [.., D] which cells [.., D] hold nothing, so that they may lie outside the box;
+                  None: no cell is such
     """
 
     models: Sequence[Model]
@@ -59,6 +61,7 @@ class SamplerInput(NamedTuple):
     chains: Mapping[str, Tensor] = {}
     rounding: Rounding | None = None
     others: bool = True
+    idle: Callable[[Tensor], Tensor] | None = None
 
 
 def unwatched(share: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 import torch
@@ -42,12 +42,14 @@ class ExactImputer(Imputer):
         rounding: Rounding | None = None,
         tails: Sequence[tuple[int, int]] = (),
         names: Sequence[str] = (),
+        idle: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         """tails: as of `Layout`: in a cell that is known to have no value there, the box does not count. names: of the
-        dimensions, by which it is said what lay outside; empty: that is not said of each."""
+        dimensions, by which it is said what lay outside; empty: that is not said of each. idle: as of `SamplerInput`:
+        what lies in such cells decides nothing."""
         if not models:
             raise ValueError("ExactImputer needs at least one model")
-        self._tails, self._names = tails, names
+        self._tails, self._names, self._idle = tails, names, idle
         self._by_dimension = torch.zeros(3, len(names), dtype=torch.int64)  # below, above the box; drawn
         self._models, self._rounding = list(models), rounding
         self._attempts, self._sweeps = attempts, sweeps
@@ -105,7 +107,7 @@ class ExactImputer(Imputer):
         outside = missing & ~box.contains(x)
         for tail, level in self._tails:
             outside[..., tail] &= missing[..., level]
-        return outside
+        return outside if self._idle is None else outside & ~self._idle(x)
 
     def _placed(self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, i: int) -> Tensor:
         """[R, D] draw i, with its rounded cells."""
@@ -137,7 +139,11 @@ class ExactImputer(Imputer):
             uniform = noise.at(sweep).uniform()[0]  # [R, D]
             choice = noise.at(f"{sweep}/component").uniform()[0]
             for j in missing.any(0).nonzero()[:, 0].tolist():
-                drawn = redraw(state, j, low[j], high[j], choice[:, j], uniform[:, j])
+                ends = low[j], high[j]
+                if self._idle is not None:
+                    free = torch.where(self._idle(state)[:, j], torch.inf, 0.0)
+                    ends = low[j] - free, high[j] + free
+                drawn = redraw(state, j, *ends, choice[:, j], uniform[:, j])
                 state = torch.where((columns == j) & missing, drawn[:, None], state)
         return torch.where(missing, state.to(x.dtype), x)
 
@@ -173,4 +179,5 @@ def _pieces(cells: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
 def build(fitted: SamplerInput) -> ExactImputer:
     """The sampler `exact`."""
     models = [cast(Marginal, model).for_fills() for model in fitted.models]
-    return ExactImputer(models, rounding=fitted.rounding, tails=fitted.layout.tails, names=fitted.layout.names)
+    layout = fitted.layout
+    return ExactImputer(models, rounding=fitted.rounding, tails=layout.tails, names=layout.names, idle=fitted.idle)

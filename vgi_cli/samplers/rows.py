@@ -27,12 +27,14 @@ def draw_rows(
     stream: Callable[[int], torch.Generator],
     watch: Callable[[float], None] = unwatched,
     accepts: Callable[[Tensor], Tensor] | None = None,
+    idle: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     """n independent rows [n, D] of p(x) restricted to the box, and to what is accepted, by rejection of whole rows.
 
     stream   the generator of each block of rows
     watch    told the share of the rows that are there; what it raises ends the work
     accepts  of rows [n, D] which are [n]; None: all
+    idle     of rows [n, D] which cells hold nothing, so that they may lie outside the box; None: no cell is such
 
     Raises TooFewInside.
     """
@@ -42,7 +44,8 @@ def draw_rows(
             generator, wanted = stream(block), min(BLOCK, n - first)
             for _ in range(ROUNDS):
                 x = model.sample(BLOCK, generator)
-                inside = x[box.contains(x).all(-1)]
+                within = box.contains(x) if idle is None else box.contains(x) | idle(x)
+                inside = x[within.all(-1)]
                 parts.append((inside if accepts is None else inside[accepts(inside)])[:wanted])
                 wanted -= len(parts[-1])
                 watch((min(first + BLOCK, n) - wanted) / n)

@@ -236,8 +236,10 @@ def ascend(
 
 
 def _evaluated(model: GaussianFamily, step: InPieces[EmValue], most: float) -> InPieces[EmValue | None]:
-    """A step from the present parameters; None where they are no parameters, or one is larger than `most` after it:
-    then they are such that the objective is rounding errors."""
+    """A step from the present parameters; None where they are no parameters, or such that the objective is rounding
+    errors: that shows in covariances (`Gaussians.computable`), or where one is larger than `most` after the step."""
+    if not model.gaussians.computable:
+        return None
     try:
         value = yield from step
     except torch.linalg.LinAlgError:  # extrapolated out of the positive definite matrices

@@ -30,6 +30,9 @@ SMALL = 20_000
 """Components times columns to the third up to which steps are taken by compiled loops."""
 TOGETHER = 1 << 18
 """Numbers of rows under several components that are looked at together."""
+MOST_EXPLAINED = 1e12
+"""Times what the other columns leave of a column's variance that this may be: beyond, a quadratic form is rounding
+errors, and the floor of the variances keeps fits to a million rows far below it."""
 FEWEST, FEW = 3, 10
 """Rows a column up to which covariances are held near the columns' variances, firmly and a little:
 docs/research/defaults.md."""
@@ -67,6 +70,13 @@ class FullGaussians(Gaussians):
         u = torch.einsum("rd,kud->kru", x, whiten) - (whiten @ self.mean[:, :, None]).mT
         logdet = 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
         return normal_log_prob(u.square().sum(-1), logdet[:, None], x.shape[-1]).mT
+
+    @property
+    def computable(self) -> bool:
+        factor = self.cholesky().detach().double()
+        eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device).expand_as(factor)
+        left = torch.linalg.solve_triangular(factor, eye, upper=False).square().sum(-2)  # 1 / what the others leave
+        return bool((factor.square().sum(-1) * left <= MOST_EXPLAINED).all())
 
     def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
         if rows.summed and rows.x.shape[1] > 0 and lanes.suit(len(rows.x), self.K, rows.x, self.mean):

@@ -181,6 +181,11 @@ class Gaussians(nn.Module, ABC):
         the rows are looked at, so that what they make of the holes is worth keeping."""
 
     @property
+    def computable(self) -> bool:
+        """Whether float64 holds densities under these covariances: of an extrapolation that runs away it does not."""
+        return True
+
+    @property
     def independent(self) -> bool:
         """Whether no column moves any other, whatever the parameters."""
         return self.means().shape[1] == 1 or (self.K == 1 and self.diagonal)

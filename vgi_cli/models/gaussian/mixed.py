@@ -123,6 +123,10 @@ class Mixed(Gaussians):
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         self.numbers.set_moments(mean, covariance)
 
+    @property
+    def computable(self) -> bool:
+        return self.numbers.computable
+
     def stretch(self, times: Tensor) -> None:
         self.numbers.stretch(times)
 

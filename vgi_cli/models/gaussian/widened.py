@@ -41,6 +41,10 @@ class Widened(Gaussians):
         self.learnt, self.broad, self.scales = learnt, broad.requires_grad_(False), tuple(scales)
         self.K, self.L, self.diagonal = learnt.K, learnt.L, learnt.diagonal
 
+    @property
+    def computable(self) -> bool:
+        return self.learnt.computable
+
     def means(self) -> Tensor:
         return torch.cat([self.learnt.means(), self.broad.means()])
 
