@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ from vgi_cli.models.gaussian.gaussians import within
 from vgi_cli.models.gaussian.mixed import Mixed
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.widened import ROWS, SCALES, SHRINKAGE, Widened
-from vgi_cli.samplers.base import Box
+from vgi_cli.samplers.base import Box, SamplerInput
 from vgi_cli.samplers.exact import build as build_exact
 
 pytestmark = pytest.mark.full_fits(
@@ -290,7 +289,7 @@ def test_no_fill_is_absurd() -> None:
     model.gaussians.set_broad(torch.zeros(2, dtype=torch.float64), tight)
     x = torch.linspace(-2, 2, R, dtype=torch.float64)[:, None].expand(R, 2).clone()
     missing = torch.tensor([[False, True]]).expand(R, 2)
-    imputer = build_exact(SimpleNamespace(models=[model], rounding=None, layout=Layout.plain(2)))  # type: ignore[arg-type]
+    imputer = build_exact(SamplerInput([model], Layout.plain(2)))
     noise = KeyedNoise(0, numbered("column", 2), torch.arange(R), torch.arange(200), "test")
     wide = torch.full((2,), torch.inf, dtype=torch.float64)
     drawn = imputer.sample(x, missing, noise, Box(-wide, wide))

@@ -24,12 +24,22 @@ ROUNDS, CLOSE = 100, 1e-9
 def pairs_apart(missing: Tensor) -> Tensor:
     """[pairs, 2] the columns, each pair once, that no row of missing [N, D] has both of, where chance would put
     TOGETHER rows or more."""
+    return never_together(seen_together(missing), len(missing))
+
+
+def seen_together(missing: Tensor) -> Tensor:
+    """[D, D] how many rows of missing [N, D] have both of two columns, float64."""
     together = torch.zeros(missing.shape[1], missing.shape[1], dtype=torch.float64, device=missing.device)
     for part in missing.split(ROWS):
         seen = (~part).double()
         together += seen.mT @ seen
+    return together
+
+
+def never_together(together: Tensor, rows: Tensor | int) -> Tensor:
+    """As of `pairs_apart`, by how many of so many rows have both (`seen_together`)."""
     cells = together.diagonal()
-    apart = (together == 0) & (cells[:, None] * cells >= TOGETHER * len(missing))
+    apart = (together == 0) & (cells[:, None] * cells >= TOGETHER * rows)
     return apart.triu(1).nonzero()
 
 

@@ -175,9 +175,9 @@ class Mixed(Gaussians):
         single, double = ranks.total(torch.stack(marginals).sum(0), torch.stack(pairs).sum(0))
         self.categories.learn(single, double, pull, edges=self.edges, joined_too=joined)
 
-    def joins(self, missing: Tensor) -> list[tuple[int, int]]:
-        """Pairs of discrete dimensions that are to have an edge, unless others lead from one to the other, though no
-        row of `missing` [R, D] has both of them."""
+    def joins(self, apart: Tensor) -> list[tuple[int, int]]:
+        """The pairs of discrete dimensions, among pairs [n, 2] of columns that no row has both of, that are to have an
+        edge, unless others lead from one to the other."""
         return []
 
     def spread(self, x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.layout import Layout
-from vgi_cli.maths.selection import pairs_apart
+from vgi_cli.maths.selection import never_together, pairs_apart, seen_together
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.factors import FactorGaussians
 from vgi_cli.models.gaussian.family import CellLaws, Combinations, EmTable, FilledRows, GaussianFamily, NumbersGiven
@@ -222,12 +222,12 @@ class GaussianMixture(GaussianFamily):
             centred = whole - whole.mean(0)
             numbers.set_broad(whole.mean(0), centred.mT @ centred / x.shape[0] + 1e-6 * own)
             count = torch.cat([count, count.new_full((len(numbers.scales),), ROWS - 1)])
+        apart = pairs_apart(filled.missing)
         if mixed is not None:
-            mixed.learn_levels(
-                rows, torch.zeros_like(rows, dtype=torch.bool), one_hot, TABLES, mixed.joins(filled.missing)
-            )
+            nowhere = torch.zeros_like(rows, dtype=torch.bool)
+            mixed.learn_levels(rows, nowhere, one_hot, TABLES, mixed.joins(apart))
         self.set_weights(count + 1)
-        self.separate(pairs_apart(filled.missing))
+        self.separate(apart)
         self.to(dtype=dtype, device=device)
 
     def log_weights(self) -> Tensor:
@@ -307,8 +307,10 @@ class GaussianMixture(GaussianFamily):
         before, value = copy.deepcopy(self.state_dict()), self.objective(table, penalty)
         missing = table.patterns.missing[table.patterns.of_row]
         weight = self.responsibilities(table).mul_(table.weights[:, None])
-        mixed.learn_levels(table.x, missing, weight, penalty.tables, mixed.joins(missing), table.ranks)
-        self.separate(pairs_apart(missing))
+        rows = weight.new_tensor([float(len(missing))], dtype=torch.float64)
+        apart = never_together(*table.ranks.total(seen_together(missing), rows))
+        mixed.learn_levels(table.x, missing, weight, penalty.tables, mixed.joins(apart), table.ranks)
+        self.separate(apart)
         if bool(self.objective(table, penalty).objective < value.objective):
             self.load_state_dict(before)
 

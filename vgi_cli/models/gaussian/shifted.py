@@ -33,7 +33,6 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths import lanes
 from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import Patterns
-from vgi_cli.maths.selection import pairs_apart
 from vgi_cli.models.gaussian.family import ColumnLaw, FilledRows
 from vgi_cli.models.gaussian.gaussians import MOST_LOST, Footprint, Gaussians, Observed, Penalty, Scale, expansions
 from vgi_cli.models.gaussian.incomplete import Incomplete
@@ -325,9 +324,10 @@ class Shifted(Mixed):
         self.shift[there[occur]] = B[~crossed][occur]
         self.crossing.copy_(B[crossed])
 
-    def joins(self, missing: Tensor) -> list[tuple[int, int]]:
-        pairs = pairs_apart(missing[:, self.discrete])
-        return [(i, k) for i, k in pairs.tolist() if self.chosen[i] and self.chosen[k]]
+    def joins(self, apart: Tensor) -> list[tuple[int, int]]:
+        place = {int(column): i for i, column in enumerate(self.discrete)}
+        pairs = [(place.get(a, -1), place.get(b, -1)) for a, b in apart.tolist()]
+        return [(i, k) for i, k in pairs if min(i, k) >= 0 and self.chosen[i] and self.chosen[k]]
 
     @torch.no_grad()
     def separate(self, pairs: Tensor) -> None:
