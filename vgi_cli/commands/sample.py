@@ -142,7 +142,7 @@ def _leave_unasked(
         if column.name in stay:
             taken[..., place] &= ~stay[column.name]
     if count := int(taken.sum()):
-        names = [name for name, own in zip(schema.modelled, taken.any((0, 1)), strict=True) if own]
+        names = [name for name, own in zip(schema.modelled, np.asarray(taken.any((0, 1))), strict=True) if own]
         reporter.say(
             f"{count:,} cell{'s' * (count > 1)} of {named('column', names)} {'are' if count > 1 else 'is'} left blank: "
             "by another cell of the row, no such row of the fit has one there"
