@@ -26,6 +26,7 @@ import numpy.typing as npt
 from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 
+from vgi_cli.columns import worded
 from vgi_cli.columns.base import STRICT, Cells
 from vgi_cli.columns.calendar import part_of
 from vgi_cli.columns.months import ENGLISH, NUMBERS, OF_DAYS, STYLES, WEEKDAYS, pattern, style_of
@@ -237,7 +238,10 @@ def read(cells: Fields, what: What, text: str, rows: Ints | None = None) -> Read
 
 def _read(cells: Fields, what: What, text: str, rows: Ints | None) -> Reading:
     """By one format."""
-    form = f"^{_DURATION}$" if what == "duration" else pattern_of(text)
+    if what == "duration":
+        form = worded.pattern_of(text) if worded.is_worded(text) else f"^{_DURATION}$"
+    else:
+        form = pattern_of(text)
     matched, fields = cells.fields(form, rows)
     if "e" in fields:
         fields = {**fields, "d": np.array([day.removesuffix("er") for day in fields["e"].tolist()], object)}
@@ -519,6 +523,8 @@ class Clock:
         return f".{parts:0{DECIMALS[self.unit]}d}".ljust(10, "0")[: self.digits + 1]
 
     def _duration(self, tick: int) -> str:
+        if worded.is_worded(self.format):
+            return worded.spell(self.format, tick // self.per)
         seconds, parts = divmod(tick, self.per)
         if "%D" in self.format:
             days, rest = divmod(seconds, DAY)
@@ -629,7 +635,7 @@ def text_clock(what: What, format: str, reading: Reading, observed: Bools) -> Cl
     if digits:
         step = max(step, 10 ** (DECIMALS[reading.unit] - digits))
     if what == "duration":
-        format = _duration_format(fields, observed)
+        format = format or _duration_format(fields, observed)
     else:
         first, *more = formats_in(format)
         for field in _PADDED:

@@ -12,6 +12,7 @@ from typing import NamedTuple, cast, final
 import numpy as np
 from pydantic.dataclasses import dataclass
 
+from vgi_cli.columns import worded
 from vgi_cli.columns.base import (
     STRICT,
     Asked,
@@ -451,7 +452,7 @@ _JOINED = re.compile(r"[0-9]{1,2}[A-Za-z]{3}[0-9]{2}([0-9]{2})?")
 
 def _plausible(text: str) -> bool:
     spaced = re.search(r"[-:/. QW]", text) is not None or _JOINED.fullmatch(text) is not None
-    return len(text) <= LONGEST and re.search(r"[0-9]", text) is not None and spaced
+    return len(text) <= LONGEST and re.search(r"[0-9]", text) is not None and (spaced or worded.is_length(text))
 
 
 def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, str], Reading]:
@@ -478,6 +479,10 @@ def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, 
     long = asked.kind == "duration" or (asked.kind is None and (times or not found) and looks_long(some))
     if long and (reading := read(cells, "duration", "")).matched[observed].all():
         return {("duration", ""): reading}
+    if not found and asked.detail is None and asked.kind in (None, "duration") and all(map(worded.is_length, some)):
+        format = worded.format_of([text.strip() for text in cells.texts(np.flatnonzero(observed))])
+        if format is not None:
+            return {("duration", format): read(cells, "duration", format)}
     return found
 
 

@@ -17,6 +17,7 @@ from vgi_cli.columns.levelled import MOST, MOST_NAMED, PER_NAMED, Levelled, few,
 from vgi_cli.columns.notation import BLANKS, MONEY, SHAPE, Notation, may_be_numbers, pairs, quantities
 from vgi_cli.columns.number import Number, notations_in
 from vgi_cli.columns.numerals import Bools, plain
+from vgi_cli.columns.worded import spellings
 from vgi_cli.columns.wording import (
     COMMA,
     LIMIT,
@@ -135,6 +136,10 @@ def _text(cells: Cells, alone: bool) -> str | None:
     if not alone and len(notations_in(cells, observed)) == 1:
         kind = _kind_of(notations_in(cells, observed)[0], different(cells, observed))
         return f"{carried}: {as_levels(cells, len(different(cells, observed)), kind)}"
+    ways = spellings(different(cells, observed & ~nothing)) if alone else []
+    if len(ways) > 1:
+        both = " and ".join(map(repr, ways))
+        return f"{carried}: its cells are lengths of time in several spellings, such as {both}: write all in one"
     if looks_written(cells, units=alone):
         if (what := _mixed(cells, wrong & ~nothing)) is not None:
             return f"{carried}: {what}"
