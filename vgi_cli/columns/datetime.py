@@ -480,9 +480,9 @@ def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, 
     if long and (reading := read(cells, "duration", "")).matched[observed].all():
         return {("duration", ""): reading}
     if not found and asked.detail is None and asked.kind in (None, "duration") and all(map(worded.is_length, some)):
-        format = worded.format_of([text.strip() for text in cells.texts(np.flatnonzero(observed))])
-        if format is not None:
-            return {("duration", format): read(cells, "duration", format)}
+        units = worded.format_of([text.strip() for text in cells.texts(np.flatnonzero(observed))])
+        if units is not None:
+            return {("duration", units): read(cells, "duration", units)}
     return found
 
 

@@ -73,7 +73,8 @@ def pattern_of(format: str) -> str:
 
 def spell(format: str, seconds: int) -> str:
     """Seconds in a format."""
-    left, texts, fields = abs(seconds), [], _fields(format)
+    left, fields = abs(seconds), _fields(format)
+    texts: list[str] = []
     for place, (plain, unit, behind, left_out) in enumerate(fields):
         number, left = divmod(left, UNITS[unit])
         last = place == len(fields) - 1 and not texts
