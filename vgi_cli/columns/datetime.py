@@ -480,9 +480,11 @@ def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, 
     if long and (reading := read(cells, "duration", "")).matched[observed].all():
         return {("duration", ""): reading}
     if not found and asked.detail is None and asked.kind in (None, "duration") and all(map(worded.is_length, some)):
-        units = worded.format_of([text.strip() for text in cells.texts(np.flatnonzero(observed))])
-        if units is not None:
-            return {("duration", units): read(cells, "duration", units)}
+        texts, places = cells.distinct
+        held = np.unique(places[observed & (places >= 0)]).tolist()
+        whole = worded.format_of([texts[place].strip() for place in held])
+        if whole is not None:
+            return {("duration", whole): read(cells, "duration", whole)}
     return found
 
 
@@ -606,7 +608,7 @@ def duration_note(column: Moment, cells: Cells) -> str | None:
     and seconds): hours of one digit, all before noon, and most of them no full five minutes, as times that people write
     are."""
     clock = column.clock
-    if clock.what == "duration" and cells.textual and named_long(column.name):
+    if clock.what == "duration" and cells.textual and named_long(column.name) and not worded.is_worded(clock.format):
         if column.number.low < 0 or column.number.high >= DAY or "%D" in clock.format:
             return None
         what = (

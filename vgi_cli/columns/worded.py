@@ -73,8 +73,8 @@ def pattern_of(format: str) -> str:
 
 def spell(format: str, seconds: int) -> str:
     """Seconds in a format."""
-    left, fields = abs(seconds), _fields(format)
     texts: list[str] = []
+    left, fields = abs(seconds), _fields(format)
     for place, (plain, unit, behind, left_out) in enumerate(fields):
         number, left = divmod(left, UNITS[unit])
         last = place == len(fields) - 1 and not texts
@@ -86,8 +86,9 @@ def spell(format: str, seconds: int) -> str:
 def spellings(texts: Sequence[str]) -> list[str]:
     """An example of each of the two spellings that most of some lengths of time have; none where some are no such, or
     all have one unit alone (`5 m` may be metres)."""
-    found = [_parts(text) for text in texts]
-    if None in found or not any(one is not None and (one[0] or len(one[1]) > 1) for one in found):
+    if not all(map(is_length, texts)):
+        return []
+    if not any(one is not None and (one[0] or len(one[1]) > 1) for one in map(_parts, texts)):
         return []
     shapes = Counter(re.sub("[0-9]+", "0", text) for text in texts)
     common = [shape for shape, _ in shapes.most_common(2)]

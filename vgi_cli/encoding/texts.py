@@ -129,6 +129,10 @@ def _text(cells: Cells, alone: bool) -> str | None:
         share = share_of(int(numbers.number[observed].sum()), int(observed.sum()))
         also = f"but also {example(cells, wrong)}: {number_hint(cells, wrong)}"
         return f"{carried}: {share} are numbers, {also}"
+    ways = spellings(different(cells, observed & ~nothing)) if alone else []
+    if len(ways) > 1:
+        both = " and ".join(map(repr, ways))
+        return f"{carried}: its cells are lengths of time in several spellings, such as {both}: write all in one"
     if (line := _nearly(cells, carried, nothing)) is not None:
         return line
     if (line := _in_the_way(cells, carried, alone)) is not None:
@@ -136,10 +140,6 @@ def _text(cells: Cells, alone: bool) -> str | None:
     if not alone and len(notations_in(cells, observed)) == 1:
         kind = _kind_of(notations_in(cells, observed)[0], different(cells, observed))
         return f"{carried}: {as_levels(cells, len(different(cells, observed)), kind)}"
-    ways = spellings(different(cells, observed & ~nothing)) if alone else []
-    if len(ways) > 1:
-        both = " and ".join(map(repr, ways))
-        return f"{carried}: its cells are lengths of time in several spellings, such as {both}: write all in one"
     if looks_written(cells, units=alone):
         if (what := _mixed(cells, wrong & ~nothing)) is not None:
             return f"{carried}: {what}"
