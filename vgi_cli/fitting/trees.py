@@ -438,10 +438,10 @@ def _tree(
     two leaves, or the law of a number does not hold."""
     from sklearn.tree import DecisionTreeRegressor  # here: half a second that no other fit spends
 
-    seen = observed.numpy()
-    if seen.sum() < 2 * LEAF or (
-        cell.law is not None and not cell.at(rows := observed.nonzero()[:, 0]).holds(value[rows])
-    ):
+    seen, rows = observed.numpy(), observed.nonzero()[:, 0]
+    if len(rows) < 2 * LEAF:
+        return None
+    if cell.law is not None and not cell.at(rows).holds(value[rows]):
         return None
     w, features = weights[seen], cell.features.numpy()[seen]
     least = max(LEAF, int(seen.sum()) // LEAVES)
