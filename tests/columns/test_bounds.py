@@ -384,6 +384,8 @@ def test_whatever_is_drawn_in_the_box_is_written_within_the_bounds(
         (RNG.exponential(40, 3000).round() + 1, (1.0, None)),  # dense at one end alone
         (RNG.integers(0, 24, 40), (0.0, None)),  # too few cells to say
         (RNG.random(900) + 5, (5.0, None)),  # not rounded: whatever lies beyond may have been missed by little
+        ((RNG.normal(0, 0.1, 600) + np.repeat([25, 60], 300)).round(3), (0.001, None)),  # two narrow groups
+        ((RNG.random(600) + np.repeat([25, 60], 300)).round(3), (25.0, 61.0)),  # whose ends are sharp
     ],
 )
 def test_cells_that_are_dense_up_to_both_ends_end_there(

@@ -35,6 +35,9 @@ SPARSE = 0.5
 EDGE, DENSE = 0.05, 12
 """Cells are dense up to an end where so many lie no farther from it than that share of the middle nine tenths of the
 values is wide: were values as likely beyond, there would be none by chance in one of 100,000 columns."""
+FURTHER, THINNER = 4, 3.0
+"""Yet not where the DENSE outermost cells are that many times as far apart as the FURTHER times as many next to them:
+so thin out the values of a group that is narrow beside the whole range."""
 PILED = 0.01
 """Share of the observed cells that pile up at an end that is a limit (fewer than a spike needs to get room)."""
 LOWER = 2.5
@@ -227,8 +230,17 @@ def _is_even(values: Floats, resolution: float) -> bool:
         values = distinct  # values between are lacking: rows of one subject, visit by visit, are one cell
     low, high = np.quantile(values, [0.05, 0.95])
     near = EDGE * (high - low)
-    below, above = (values - values.min() <= near).sum(), (values.max() - values <= near).sum()
-    return bool(near > 0 and min(below, above) >= DENSE)
+    inwards = np.sort(values)
+    return bool(near > 0 and all(_is_dense(away, near) for away in (inwards - inwards[0], inwards[-1] - inwards[::-1])))
+
+
+def _is_dense(away: Floats, near: float) -> bool:
+    """Whether cells are dense up to an end from which they lie so far away [n], the nearest first."""
+    if (away <= near).sum() < DENSE:
+        return False
+    more = min((1 + FURTHER) * DENSE, len(away) // 2)
+    outer, inner = away[DENSE - 1] / (DENSE - 1), (away[more - 1] - away[DENSE - 1]) / max(more - DENSE, 1)
+    return bool(outer <= THINNER * inner or outer == 0 or more <= 2 * DENSE)
 
 
 def _inside(limit: float, end: float, whole: bool, lattice: Lattice | None, side: int) -> float:
