@@ -83,6 +83,28 @@ def test_more_ranks_than_rows() -> None:
     check(differences(FEW, 4))
 
 
+LEFT = """
+import os
+import torch
+from vgi_cli.machine.launch import launched
+from vgi_cli.machine.ranks import joined
+with joined(launched(), torch.device("cpu")) as ranks:
+    weight = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.Adam([weight])
+    (weight.sum() * ranks.total(torch.ones(()))[0]).backward()
+    optimizer.step()
+    print(len(os.listdir("/proc/self/task")))
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+@pytest.mark.slow
+def test_no_thread_is_left_that_could_abort_a_process_at_its_end() -> None:
+    for one in together(2, ["-c", LEFT], ROOT):
+        within, after = map(int, one.out.split())
+        assert (one.code, one.err) == (0, "") and within > after == 1
+
+
 def fitted(folder: Path, world: int, *more: str) -> list[Ended]:
     """`vgi fit … --out run` by so many processes."""
     return together(world, ["-m", "vgi_cli", "fit", *more], folder)

@@ -5,6 +5,7 @@ Nothing that is sent can run code where it arrives: numbers, and tensors as safe
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,6 +25,9 @@ PATIENCE = timedelta(minutes=30)
 the others notice at once."""
 PIECE = 1 << 24
 """Bytes of the imputations that are sent at a time."""
+WITH_OPTIMIZERS = "torch._dynamo"
+"""Loaded by the first step of an optimizer. Loaded while processes are joined, it keeps what joins them, with threads
+that go on while a process ends, and abort it now and then."""
 
 
 @contextmanager
@@ -45,6 +49,7 @@ def joined(launch: Launch, device: torch.device) -> Iterator[Ranks]:
                 f"--nproc-per-node {found}, or --device cpu",
             )
         torch.cuda.set_device(launch.local)
+    importlib.import_module(WITH_OPTIMIZERS)
     with _watched():
         backend = "cpu:gloo,cuda:nccl" if gpu else "gloo"
         dist.init_process_group(backend, timeout=PATIENCE, rank=launch.rank, world_size=launch.world)
