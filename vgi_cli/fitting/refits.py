@@ -621,8 +621,9 @@ class _Models:
     def _parameters(self, which: int, tell: Tell) -> dict[str, Tensor]:
         """Those of a model of the average, fitted now."""
         recipe, over = recipe_of(self._recipe, self._members[which]), self._work.limit.over
-        model = fitted_alone(recipe, self._rows(which), self._em(which), self._order.index(which), over, tell)
-        return dict(model.state_dict())
+        with torch.inference_mode():
+            model = fitted_alone(recipe, self._rows(which), self._em(which), self._order.index(which), over, tell)
+        return {name: value.clone() for name, value in model.state_dict().items()}  # tensors that may be changed
 
     def _loaded(self, which: int, parameters: Mapping[str, Tensor]) -> GaussianFamily:
         """A model of the average with these parameters."""

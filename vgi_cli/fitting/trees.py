@@ -182,6 +182,7 @@ def _grown_by_transform(
             part = rows.rows(some)
             places = [i for i, other in enumerate(transforms) if other == name]
 
+            @torch.inference_mode()
             def prepared(i: int, _: Tell, rows: TensorTable = rows, part: TensorTable = part) -> _Ready:
                 ask(work.limit.over)
                 model, generator = models(i), stream(recipe.seed, f"trees/{numbers[i]}")
@@ -191,6 +192,7 @@ def _grown_by_transform(
                 pairs = _pairs(model, rows, own, counts, weights, moved, stream(recipe.seed, f"pairs/{numbers[i]}"))
                 return _Ready(own.x if moved else None, counts, generator.get_state(), pairs)
 
+            @torch.inference_mode()
             def grown(item: tuple[int, _Ready, list[Tensor]], _: Tell, part: TensorTable = part) -> _Grown:
                 ask(work.limit.over)
                 i, one, pairs = item

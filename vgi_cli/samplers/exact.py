@@ -60,7 +60,7 @@ class ExactImputer(Imputer):
         drawn = self.placed(x, missing, noise, box)
         return drawn if self._rounding is None else torch.where(missing, drawn, x)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def placed(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """As `sample`, with rounded observed cells at the places by which the missing ones were drawn."""
         draws = noise.draws.tolist()

@@ -171,7 +171,7 @@ class TreesImputer(Imputer):
         self._indicators = Indicators(layout.level_counts)
         self._revised = torch.zeros((), dtype=torch.int64)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Draws in the box; computed on the CPU in float64."""
         self._exact.watch = lambda share: self.watch(EXACT * share)

@@ -273,6 +273,7 @@ class _Contest:
                 self._take_up(entrants[entered], trials[entered])
                 entered += 1
 
+        @torch.inference_mode()
         def attempt(one: _Entrant, tell: Tell) -> tuple[Sizing, Scores | None]:
             return self._try(one, tell, within)
 

@@ -210,7 +210,8 @@ def score(
         return _Fold(judge.parameters, out, loglik, hidden)
 
     made: dict[int, _Fold] = {}
-    for number, one in (workers if fit is None else ONE_PROCESS).each(judged, range(FOLDS)):
+    task, by = (torch.inference_mode()(judged), workers) if fit is None else (judged, ONE_PROCESS)
+    for number, one in by.each(task, range(FOLDS)):
         made[number] = one
         yield len(made) / FOLDS
     tally = _Tally.empty(columns, odds)

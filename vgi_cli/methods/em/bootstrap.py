@@ -184,6 +184,12 @@ class Sampled:
     def refit(self, generator: torch.Generator, before: int) -> Refit:
         """The model refitted to a sample of the rows; `before`: how many refits of it came before. GivenUp where `stop`
         says so."""
+        with torch.inference_mode():
+            refit, settled = self._refitted(generator, before)
+        return Refit({name: value.clone() for name, value in refit.state_dict().items()}, settled)
+
+    def _refitted(self, generator: torch.Generator, before: int) -> tuple[GaussianFamily, bool]:
+        """As `refit`: the model, and whether it has settled."""
         ask(self.stop)
         refit = copy.deepcopy(self.fitted)
         weights = self._weights(generator)
@@ -209,7 +215,7 @@ class Sampled:
         refit.separate(self.apart)
         if not self.all_rows:
             refit.shrink_to(self.fitted, math.sqrt(self.size.rows / self.table.N))
-        return Refit({name: value.detach().clone() for name, value in refit.state_dict().items()}, settled)
+        return refit, settled
 
     def _weights(self, generator: torch.Generator) -> Tensor:
         """[N] how the rows count in a sample, with their own weights."""

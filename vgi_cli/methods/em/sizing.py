@@ -210,6 +210,7 @@ class _Search:
         def told(share: float) -> None:
             self.progress((self.work + share * sum(costs[:count])) / whole)
 
+        @torch.inference_mode()
         def score(item: tuple[int, int], tell: Tell) -> float:
             def each(share: float) -> None:
                 tell(share)
