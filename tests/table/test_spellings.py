@@ -12,6 +12,7 @@ from tests.table.helpers import from_text, write_imputed
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.table.base import Table
 from vgi_cli.table.frames import from_frame, to_frames
 
 
@@ -45,6 +46,37 @@ def test_in_csv(fit: tuple[str, ...], cells: list[str], fills: list[str]) -> Non
         write_imputed(table, schema, draw[None], layout="single", out=out)
         got = [line.split(",")[0] for line in out.getvalue().decode().splitlines()[1:]]
         assert got == [cell or fill for cell in cells]
+
+
+def filled_texts(table: Table, schema: Schema, fill: float) -> list[list[str]]:
+    """The cells of each row, every hole filled with the same code."""
+    out = io.BytesIO()
+    draws = np.full((1, table.N, len(schema.modelled)), fill)
+    write_imputed(table, schema, draws, layout="single", out=out)
+    return [line.split(",") for line in out.getvalue().decode().splitlines()[1:]]
+
+
+def test_blanks_around_all_cells_of_a_column_in_csv() -> None:
+    """As the UCI repository writes its tables: fills have the blanks that every observed cell has."""
+    rows = ["{} 36 months, {}, a ", "{} 60 months, {}, b", '{} 36 months, {}," b "'] * 10
+    table = from_text("term, x, g\n" + "\n".join(row.format("", i) for i, row in enumerate(rows)) + "\n,,\n")
+    schema = infer_schema(table)[0]
+    assert filled_texts(table, schema, 1.0)[-1] == [" 60 months", " 1", "b"]  # not all of `g` have one
+    other = from_text("term, x, g\n36 months,4,\n,,\n")  # spelled as its own cells are
+    check(other, schema)
+    assert filled_texts(other, schema, 1.0)[-1] == ["60 months", "1", "b"]
+
+
+@pytest.mark.parametrize("categories", [False, True])
+def test_blanks_around_all_cells_of_a_column_in_a_frame(categories: bool) -> None:
+    frame = pd.DataFrame({"term": [" 36 months", " 60 months", None] * 10, "x": np.arange(30) + 0.5})
+    frame["term"] = frame["term"].astype("category" if categories else object)
+    table = from_frame(frame)
+    schema = infer_schema(table)[0]
+    draws = np.zeros((1, 30, 2))
+    filled = to_frames(table, schema, draws, False, say=print)[0]
+    assert isinstance(filled, pd.DataFrame)
+    assert set(filled["term"]) == {" 36 months", " 60 months"} and (filled["term"][2::3] == " 36 months").all()
 
 
 @pytest.mark.parametrize(

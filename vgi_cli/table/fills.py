@@ -21,6 +21,9 @@ from vgi_cli.table.csv.table import CsvTable
 from vgi_cli.table.csv.text import QUOTE, CsvText, quote, quote_if_needed, unquote
 from vgi_cli.table.texts import Tokens
 
+BARE = ("", "")
+"""No blanks around a text."""
+
 
 @dataclass(frozen=True)
 class Holes:
@@ -37,6 +40,7 @@ class Holes:
     fewest  fewest decimals of its numbers, None where none is written
     decimal  the mark before them
     spelled  the texts of codes of levels that the table spells in another way than the fit
+    around   the blanks before and after each text
     """
 
     column: ModelledColumn | ConstantColumn
@@ -49,6 +53,7 @@ class Holes:
     fewest: int | None
     decimal: str = "."
     spelled: Mapping[int, str] = field(default_factory=dict)
+    around: tuple[str, str] = BARE
 
     def without(self, stay: Bools) -> Holes:
         """The same but for the rows [N] whose holes stay."""
@@ -67,15 +72,16 @@ class Holes:
             column = replace(column, notation=None)
             if self.copy is not None and abs(column.low) >= EXACT and re.fullmatch(rb"-?[0-9]+", self.copy):
                 copy = self.copy  # of which a float64 may not be all digits
-        return replace(self, column=column, blanks=blanks, quoted=quoted, copy=copy, decimal=".")
+        around = self.around if isinstance(column, Levelled) else BARE
+        return replace(self, column=column, blanks=blanks, quoted=quoted, copy=copy, decimal=".", around=around)
 
     def spell(self, codes: Floats) -> list[str]:
         """[n] texts of codes [n]."""
         column = self.column
         texts = column.cells(codes, self.fewest) if isinstance(column, Number) else column.spell(codes, self.fewest)
-        if not self.spelled:
-            return texts
-        return [self.spelled.get(int(code), text) for code, text in zip(codes.tolist(), texts, strict=True)]
+        if self.spelled:
+            texts = [self.spelled.get(int(code), text) for code, text in zip(codes.tolist(), texts, strict=True)]
+        return texts if self.around == BARE else [text.join(self.around) for text in texts]
 
     @property
     def _digits(self) -> bool:
@@ -214,6 +220,7 @@ class Style:
     token   the first hole of the file as it stands; None where there is none
     places  how many decimals its numbers are written with, None where none is written
     levels  of each code of a level the texts that stand for it, and how many cells hold each
+    around  the blanks before and after every observed cell that was looked at (None: there is none), of texts
     """
 
     holes: bool = False
@@ -225,6 +232,7 @@ class Style:
     token: bytes | None = None
     places: Places | None = None
     levels: dict[int, Counter[str]] = field(default_factory=dict)
+    around: tuple[str, str] | None = None
 
     @property
     def quoted(self) -> bool | None:
@@ -266,6 +274,9 @@ def _look(style: Style, table: Table, csv: CsvText | None, column: ModelledColum
     style.looked += len(seen)
     if isinstance(column, Number) and column.notation is not None:
         style.written += table.column(name).texts(seen).tolist()
+    if len(seen) and (csv is not None or table.textual(name) or table.dictionary(name)):
+        found = {_around(text) for text in table.some_text(name, seen)} | ({style.around} - {None})
+        style.around = found.pop() if len(found) == 1 else BARE
     if csv is None:
         style.bare += len(seen)
         if isinstance(column, Constant) and abs(column.low) >= EXACT and style.first is None and len(seen):
@@ -285,6 +296,12 @@ def _look(style: Style, table: Table, csv: CsvText | None, column: ModelledColum
     if spelled is not None:
         places = spelled.places or Places(spelled.fewest, 0, spelled.most, 0, 0, 0, 0)
         style.places = places if style.places is None else style.places.and_in(places)
+
+
+def _around(text: str) -> tuple[str, str]:
+    """The blanks before and after what a cell holds."""
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    return (text[:start], text[end:]) if end else BARE
 
 
 def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style]) -> list[Holes]:
@@ -313,7 +330,8 @@ def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style]) -> lis
         fewest = None if style.places is None else style.places.everywhere
         if isinstance(column, Number) and style.places is not None and column.fixed != style.places.fixed:
             column = replace(column, fixed=style.places.fixed)
-        out.append(Holes(column, place, d, rows, quoted, blanks, copy, fewest, decimal, spelled))
+        around = style.around or BARE
+        out.append(Holes(column, place, d, rows, quoted, blanks, copy, fewest, decimal, spelled, around))
     return out
 
 
