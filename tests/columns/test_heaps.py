@@ -223,6 +223,31 @@ def test_they_are_said_with_v() -> None:
     assert line.startswith(said) and line.endswith("% of its cells; by chance 20%)")
 
 
+def test_whole_years_are_multiples_and_no_matter_of_digits() -> None:
+    """Ages as of the passengers of the Titanic: whole years, a few of them estimated at half ones, babies in months."""
+    rng = np.random.default_rng(0)
+    values = np.floor(rng.normal(30, 12, 700).clip(1, 75))
+    values[:14] += 0.5
+    values[14:24] = np.round(rng.integers(5, 12, 10) / 12, 2)
+    _, column = column_of(values)
+    assert column.heaps is not None and column.significant is None
+    whole = np.arange(2000) / 100
+    assert column.heaps.width(whole)[::100].mean() == pytest.approx(0.966, abs=0.01)
+    digits = np.array([float(f"{x:.3g}") for x in np.exp(rng.normal(3, 2, 700))])  # these are a matter of digits
+    assert column_of(digits)[1].significant == 3
+
+
+def test_multiples_of_a_thousand_in_a_wide_column() -> None:
+    """Kilometres of used cars: the odd ones between are rare, and the greatest one lies far out."""
+    rng = np.random.default_rng(0)
+    values = np.exp(rng.normal(11, 0.6, 1500)).round()
+    values = np.where(rng.random(1500) < 0.72, np.round(values, -3), values)
+    heaps = column_of(values)[1].heaps
+    assert heaps is not None and heaps.period == 1000 and heaps.most() == (1000, pytest.approx(0.72, abs=0.15))
+    held = heaps.gathered(heaps.spread(values).astype(np.float32).astype(np.float64))
+    np.testing.assert_allclose(held, values, atol=0.5)
+
+
 def test_a_damaged_schema_is_refused() -> None:
     schema, _ = column_of(pressures(400, 1))
     raw = json.loads(schema.to_json())

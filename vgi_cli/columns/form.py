@@ -20,6 +20,7 @@ from vgi_cli.columns.lattice import (
     Lattice,
     Spike,
     are_few_apart,
+    are_shorter,
     fewest_at_end,
     find_gaps,
     find_lattice,
@@ -279,7 +280,7 @@ def form_of(observed: Observed) -> Form:
     heaps: Heaps | None = None
     spikes: tuple[Spike, ...] = ()
     if resolution is not None and observed.scaled:
-        heaps = _heaps(observed, tail, lattice, resolution, significant)
+        heaps, significant = _heaps(observed, tail, lattice, resolution, significant)
         spikes = _spikes(observed, tail, resolution, heaps, pile)
     scale = fit_scale(tail, encoding.transform, resolution, spikes, heaps, logs=encoding.logs)
     apart = spikes or heaps or pile is not None or scale.logs is not None
@@ -350,15 +351,19 @@ def _off_pile(observed: Observed, pile: float | None, resolution: float | None) 
 
 def _heaps(
     observed: Observed, tail: Floats, lattice: Lattice | None, resolution: float, significant: int | None
-) -> Heaps | None:
+) -> tuple[Heaps | None, int | None]:
     """Multiples that stand out among the values off the pile, `tail` [n], where these say of themselves how they are
-    rounded: not by request, by digits, or by what they stand for."""
-    hidden = observed.lifted or observed.few or significant or observed.measure
+    rounded: not by request, by digits, or by what they stand for. And the `significant` digits, unless it is these
+    multiples that leave large values so few of them."""
+    hidden = observed.lifted or observed.few or observed.power or observed.measure
     if hidden or lattice is None or lattice.stand_in or lattice.origin % lattice.step != 0:
-        return None
+        return None, significant
+    if significant and not are_shorter(observed.every, lattice, significant):
+        return None, significant
     if log_ends(tail, resolution, observed.asked.encoding.logs) is not None:
-        return None
-    return find_heaps(tail, resolution, lattice.step, whole=observed.whole)
+        return None, significant
+    heaps = find_heaps(tail, resolution, lattice.step, whole=observed.whole)
+    return heaps, None if heaps else significant
 
 
 def _spikes(

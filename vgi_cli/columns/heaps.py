@@ -30,10 +30,14 @@ MOVED = 0.1
 """Share of the cells that would have to be another value for there to be no heaps: with fewer they are left alone."""
 SURELY = 10.0
 """Nats by which the cells must be likelier with heaps than without, less what the widths cost (as in BIC) ..."""
+RARER, OFTENER = 1.0, 0.1
+"""Cells as by even digits that are added to what a kind holds, where it is rarer: no width is 0; and where it is more
+frequent: of the multiples of 1,000 few are to be expected."""
 NOISE = 0.01
 """... and share of the variance that spreading over the cells may add."""
-NARROWEST = 1e-5
-"""Standard deviations that a cell is wide at least: float32 keeps neighbours apart."""
+NARROWEST = 4 * float(np.finfo(np.float32).eps)
+"""Of how far the outermost value lies from the mean, the share that a cell is wide at least: float32 keeps neighbours
+apart."""
 MOST_PLACES, PLACES, LARGEST = 2_000_000, 2_000, 1e9
 """Values that a column may take between its ends for heaps to be looked for, and for each cell; and the size of such,
 in units of the resolution."""
@@ -125,7 +129,7 @@ def find_heaps(values: Floats, resolution: float, units: int, *, whole: bool) ->
     counts = np.bincount((places - least).astype(np.int64))[1:-1]
     if not counts.any():
         return None
-    sd = float(places.std())
+    sd, outermost = float(places.std()), float(np.abs(places - places.mean()).max())
     best, most_nats = None, SURELY
     for unit in DIGITS + DOZENS * whole:
         period = unit // units
@@ -136,7 +140,7 @@ def find_heaps(values: Floats, resolution: float, units: int, *, whole: bool) ->
         if heaps is None:
             continue
         widths = heaps.width(values) / resolution
-        if np.square(widths).mean() / 12 <= NOISE * sd**2 and min(heaps.widths) >= NARROWEST * sd:
+        if np.square(widths).mean() / 12 <= NOISE * sd**2 and min(heaps.widths) >= NARROWEST * outermost:
             best, most_nats = heaps, nats
     return best
 
@@ -148,7 +152,8 @@ def _of_period(counts: Ints, least: int, period: int) -> tuple[tuple[float, ...]
     C, total = len(divisors_of(period)), float(counts.sum())
     seen, even = (np.bincount(own, weights=x, minlength=C) for x in (counts, level))
     even *= total / even.sum()
-    widths = (seen + 1) / (even + 1)
+    prior = np.where(seen < even, RARER, OFTENER)
+    widths = (seen + prior) / (even + prior)
     alike = np.bincount(kinds(np.arange(period), period), minlength=C)
     widths *= period / (alike * widths).sum()
     moved = 0.5 * np.abs(seen - even).sum() / total

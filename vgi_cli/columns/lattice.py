@@ -31,7 +31,7 @@ from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
 from vgi_cli.columns.heaps import Heaps
-from vgi_cli.columns.numerals import EXACT, Bools, Floats, decimals_of
+from vgi_cli.columns.numerals import EXACT, Bools, Floats, Ints, decimals_of
 
 FEWEST = 10
 """Distinct values from which on a column can have spikes: with fewer every value is one."""
@@ -59,6 +59,9 @@ MOST_GAPS = 2_000
 LARGE, DIFFERENT = 20, 8
 """So many observed cells could have more significant digits than any has, and so many values are among them: each of
 these ends in a zero by chance in one of ten columns."""
+SHORTER = 0.8
+"""Share of these that have fewer digits yet, of which a tenth has by chance, beyond which that may be no matter of
+digits."""
 
 MOST_DECIMALS = 300
 """Of the powers of ten by which values are multiplied and divided, so that these are float64 numbers."""
@@ -140,16 +143,30 @@ def find_lattice(
 def find_significant(values: Floats, lattice: Lattice) -> int | None:
     """Significant digits that observed values [n] of a lattice have at most, where large ones have fewer decimals (or
     more zeros before the point) for that: `0.123`, `12.3` and `12300`, but neither 1,230 nor 12.34. None else."""
+    units, short = _digits(values, lattice)
+    digits = len(str(short.max(initial=0)))
+    large = units[units >= 10**digits]
+    return digits if len(large) >= LARGE and len(np.unique(large)) >= DIFFERENT else None
+
+
+def are_shorter(values: Floats, lattice: Lattice, digits: int) -> bool:
+    """Whether of those that could have more significant digits than any has nearly all have fewer: they may rather be
+    multiples (whole years of ages, of which a few are 28.5)."""
+    units, short = _digits(values, lattice)
+    return float((short[units >= 10**digits] < 10 ** (digits - 1)).mean()) > SHORTER
+
+
+def _digits(values: Floats, lattice: Lattice) -> tuple[Ints, Ints]:
+    """Observed values [n] of a lattice but zeros as whole numbers, without zeros at the end that all have, and without
+    any."""
     units = np.abs(np.rint(values * 10.0**lattice.decimals)).astype(np.int64)
     units = units[units > 0]
-    while len(units) and not (units % 10).any():  # zeros that all have
+    while len(units) and not (units % 10).any():
         units //= 10
     short = units.copy()
     while (longer := short % 10 == 0).any():
         short[longer] //= 10
-    digits = len(str(short.max(initial=0)))
-    large = units[units >= 10**digits]
-    return digits if len(large) >= LARGE and len(np.unique(large)) >= DIFFERENT else None
+    return units, short
 
 
 def has_repeats(values: Floats) -> bool:
