@@ -28,13 +28,13 @@ COPY constraints.txt pyproject.toml ./
 RUN python -m venv --without-pip /opt/venv \
  && pip --python /opt/venv/bin/python install --quiet -c constraints.txt ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch
 RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-      print(*project['dependencies'], *project['optional-dependencies']['fast'], sep='\n')" \
+      extras = project['optional-dependencies']; print(*project['dependencies'], *extras['fast'], *extras['report'], sep='\n')" \
       > needs.txt \
  && pip --python /opt/venv/bin/python install --quiet -c constraints.txt -r needs.txt
 
 FROM python:${PYTHON}-slim AS runtime
 RUN useradd --uid 1000 --create-home vgi && install --directory --owner=vgi --group=vgi /data
-ENV PATH=/opt/venv/bin:$PATH
+ENV PATH=/opt/venv/bin:$PATH MPLCONFIGDIR=/tmp/matplotlib
 COPY --from=needs /opt/venv /opt/venv
 RUN --mount=type=bind,from=wheel,source=/dist,target=/dist \
     pip --python /opt/venv/bin/python install --quiet --no-cache-dir --no-index --no-deps /dist/*.whl

@@ -154,6 +154,9 @@ def test_version(vgi: Vgi) -> None:
         ),
         (["fit", "--modle", "fa"], "no such option: --modle", "did you mean '--model'?"),
         (["evaluate", "--true", "x"], "no such option: --true", "did you mean '--truth'?"),
+        (["fit", "x", "--seperator", ";"], "no such option: --seperator", "did you mean '--delimiter'?"),
+        (["impute", "--n_imputations", "5"], "no such option: --n_imputations", "did you mean '--m'?"),
+        (["impute", "--maxit", "5"], "no such option: --maxit", "vgi impute --help lists what is possible"),
         (["fit", "--timing", "fa"], "no such option: --timing", "vgi fit --help lists what is possible"),
         (["fit", "--frobnicate", "x"], "no such option: --frobnicate", "vgi fit --help lists what is possible"),
         (

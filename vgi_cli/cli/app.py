@@ -12,8 +12,9 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -31,6 +32,30 @@ from vgi_cli.workers import on_all_cores
 
 _ParseError: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a command line that it cannot parse (the class is that of the click inside it)."""
+ELSEWHERE: Mapping[str, str] = MappingProxyType(
+    {
+        "--separator": "--delimiter",
+        "--sep": "--delimiter",
+        "--output": "--out",
+        "--random-state": "--seed",
+        "--random-seed": "--seed",
+        "--imputations": "--m",
+        "--n-imputations": "--m",
+        "--max-iter": "--epochs",
+        "--maxit": "--epochs",
+        "--iterations": "--epochs",
+        "--n-jobs": "--threads",
+        "--jobs": "--threads",
+        "--cores": "--threads",
+        "--overwrite": "--force",
+        "--config": "--recipe",
+        "--missing-values": "--na-values",
+        "--na-strings": "--na-values",
+        "--ignore": "--exclude",
+        "--drop": "--exclude",
+    }
+)
+"""What options are called in other programs."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -245,6 +270,12 @@ def _early_console(arguments: Sequence[str]) -> Console:
         return Console()
 
 
+def _elsewhere(option: str, known: Sequence[str]) -> str | None:
+    """The one of the known options that has the name `option`, or nearly, in other programs; None where none has."""
+    named = closest(option.replace("_", "-"), ELSEWHERE)
+    return ELSEWHERE[named] if named is not None and ELSEWHERE[named] in known else None
+
+
 def _parse_text(error: Any, arguments: Sequence[str]) -> tuple[str, str]:
     """Message and hint for a command line that cannot be parsed."""
     text = error.format_message().split(" (Possible options")[0].split(" Did you mean ")[0]
@@ -256,7 +287,7 @@ def _parse_text(error: Any, arguments: Sequence[str]) -> tuple[str, str]:
     if option and text.startswith("no such option"):
         known = [name for parameter in context.command.params for name in parameter.opts] if context else []
         known = [name for name in known if name.startswith("-")]
-        close = closest(option, known) or begins_alike(option, known)
+        close = closest(option, known) or begins_alike(option, known) or _elsewhere(option, known)
         if close is not None:
             return text, f"did you mean '{close}'?"
         places = [str(getattr(one, "metavar", "")) for one in context.command.params] if context else []

@@ -255,7 +255,7 @@ def _check_bytes(text: bytes, label: str) -> None:
         if text[:4] == b"PAR1":
             hint = "this is a Parquet file: give it the extension .parquet"
         elif text[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            hint = "this is UTF-16: save it as UTF-8"
+            hint = "this is UTF-16: save it as UTF-8, for example by `iconv -f utf-16 -t utf-8`"
         if packed is not None:
             raise InputError(f"{label}: compressed by {packed[0]}, not a text table", packed[1])
         raise InputError(f"{label}: NUL byte on line {line_number(text, nul)}: not a text table", hint)
