@@ -125,7 +125,7 @@ def held(entries: list[tuple[Candidate, Scores]], score: str = "cells") -> Leagu
 def test_where_each_model_has_something_against_it_nothing_is_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [entry(recipe("mixture"), 0.5, 3, 0, 0.1), entry(recipe("fa"), 0.7, 2, 1, 0.2)]
     assert sum(held(entries).weights) == pytest.approx(1, abs=1e-3)
-    monkeypatch.setattr(Standings, "_is_sound", lambda *_: False)
+    monkeypatch.setattr(Standings, "_against", lambda *_: "it")
     league = held(entries)
     assert league.winner == 0 and league.weights == ()
 

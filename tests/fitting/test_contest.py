@@ -410,10 +410,10 @@ def test_who_fills_one_column_clearly_worse_does_not_win() -> None:
         made = standings_of((recipe("mixture", components=2, covariance="full"), other), (FULL, best))
         (first, ours), (_, theirs) = made.entries
         assert lags(ours, theirs) == worse and not lags(theirs, theirs)
-        assert made._is_sound((first, ours), theirs) != worse
+        assert bool(made._against((first, ours), theirs)) == worse
         assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if worse else "0")
         by_density = standings_of((FULL, other), (FULL, best), score="loglik")
-        assert by_density._is_sound(by_density.entries[0], by_density.entries[1][1])
+        assert not by_density._against(by_density.entries[0], by_density.entries[1][1])
 
 
 def test_who_draws_too_many_values_beyond_all_that_was_observed_does_not_win() -> None:
@@ -431,11 +431,11 @@ def test_who_draws_too_many_values_beyond_all_that_was_observed_does_not_win() -
             (first, one._replace(beyond=torch.tensor(ours), loglik=-0.001 + 0 * one.loglik)),
             (second, other._replace(beyond=torch.tensor(theirs), loglik=0 * one.loglik)),
         ]
-        assert made._is_sound(*made.entries[:1], one) is sound
+        assert (made._against(*made.entries[:1], one) == "") is sound
         assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("0" if sound else "1")
         for worse in ({"cells": 2 * other.cells}, {"loglik": -0.002 + 0 * one.loglik}):
             entries = [made.entries[0], (second, made.entries[1][1]._replace(**worse))]
-            assert replace(made, entries=entries)._is_sound(entries[0], one)
+            assert not replace(made, entries=entries)._against(entries[0], one)
 
 
 def test_draws_of_incomes_that_are_standardised_lie_beyond_what_was_observed() -> None:
@@ -482,7 +482,8 @@ def test_factors_do_not_win_where_covariances_that_keep_pairs_fill_about_as_well
     made = standings_of((factored, best), (PAIRS, worse), used=40)
     assert lags(made.entries[1][1], made.entries[0][1])
     assert not made._is_coarse(*made.entries[0], made.entries[0][1])
-    assert [made._is_sound(entry, made.entries[0][1]) for entry in made.entries] == [True, False]
+    assert [bool(made._against(entry, made.entries[0][1])) for entry in made.entries] == [False, True]
+    assert made.league(range(2)).against == ("", "fills a column worse")
 
 
 def test_models_of_numbers_that_hang_on_no_level_have_to_fill_cells_clearly_better() -> None:
@@ -551,8 +552,8 @@ def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
         (first, ours), (second, theirs) = made.entries
         theirs = theirs._replace(loglik=torch.zeros(300).double())
         made.entries[:] = [(first, ours._replace(loglik=-nats + spread * noise)), (second, theirs)]
-        assert [made._is_unlike(*entry, theirs) for entry in made.entries] == [unlike, False]
-        assert made._is_sound(made.entries[0], theirs) != unlike
+        assert [bool(made._is_unlike(*entry, theirs)) for entry in made.entries] == [unlike, False]
+        assert bool(made._against(made.entries[0], theirs)) == unlike
         for other in (recipe("mixture", components=2, covariance="full"), recipe("fa", transform="normal")):
             made.entries[0] = (first._replace(recipe=other), made.entries[0][1])  # of the same transform, another form
             assert not made._is_unlike(*made.entries[0], theirs)
@@ -570,7 +571,7 @@ def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
         (first, ours), (second, theirs) = made.entries
         theirs = theirs._replace(loglik=torch.zeros(300).double())
         made.entries[:] = [(first, ours._replace(loglik=-nats + 0.2 * noise)), (second, theirs)]
-        assert [made._is_unlike(*entry, theirs) for entry in made.entries] == [unlike, False]
+        assert [bool(made._is_unlike(*entry, theirs)) for entry in made.entries] == [unlike, False]
     worse = standings_of((bent, cells), (FULL, cells + 0.2))  # and fills cells worse
     (first, ours), (second, theirs) = worse.entries
     worse.entries[:] = [(first, ours._replace(loglik=-torch.ones(300).double())), (second, theirs)]
@@ -583,7 +584,19 @@ def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:
     made = standings_of((bent, cells), (FULL, uneven))
     (first, ours), (second, theirs) = made.entries
     made.entries[:] = [(first, ours._replace(loglik=-torch.ones(300).double())), (second, theirs)]
-    assert lags(theirs, ours) and made._is_sound(made.entries[0], ours)
+    assert lags(theirs, ours) and not made._against(made.entries[0], ours)
+
+
+def test_the_league_says_what_is_against_a_model() -> None:
+    """A model with the best scores that is not taken has its reason beside it, in lines and in JSON."""
+    league = league_of((2, "linear", 0.0), (3, "linear", 1.0))
+    assert "against it" not in "\n".join([*league.lines(), *league.legend()])
+    league = league._replace(winner=1, against=("levels shift no number", ""))
+    header, first, second = league.lines()
+    assert header.endswith("  against it") and first.endswith("  levels shift no number") and second.startswith("→ ")
+    assert second.endswith("100%") and "against it: why it is neither taken" in league.legend()[0]
+    told = json.loads(league.text())["candidates"]
+    assert [one["against"] for one in told] == ["levels shift no number", None]
 
 
 def test_a_row_far_from_all_others_decides_nothing_alone() -> None:
@@ -607,7 +620,7 @@ def test_a_row_far_from_all_others_decides_nothing_alone() -> None:
         (first, ours), (second, other) = made.entries
         other = other._replace(loglik=torch.zeros(60).double())
         made.entries[:] = [(first, ours._replace(loglik=gap)), (second, other)]
-        assert made._is_unlike(*made.entries[0], ours) == unlike
+        assert bool(made._is_unlike(*made.entries[0], ours)) == unlike
 
 
 def test_each_model_of_a_weight_is_shown() -> None:

@@ -163,7 +163,7 @@ def test_candidates_without_slopes_of_each_level_win_where_these_are_worse_beyon
         assert [made._is_blind(one, leader) for one, _ in made.entries] == [blind, False]
         assert made.league(range(2)).entries[made.league(range(2)).winner][0].title == ("1" if blind else "0")
     made = standings_of((plain, best - 0.001), (by, best + noise), score="loglik")
-    assert made._is_sound(made.entries[0], made.entries[0][1])  # by the density every one may win
+    assert not made._against(made.entries[0], made.entries[0][1])  # by the density every one may win
 
 
 def test_fills_keep_the_slope_of_each_level(tmp_path_factory: pytest.TempPathFactory) -> None:

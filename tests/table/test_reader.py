@@ -281,7 +281,9 @@ def test_bytes_that_are_no_text() -> None:
     assert text_refusal(b"a\n1\n\x002\n") == (
         "standard input: NUL byte on line 3: not a text table | save it as CSV in UTF-8"
     )
-    assert text_refusal("a,b\n1,2\n".encode("utf-16")).endswith("save it as UTF-8, for example by `iconv -f utf-16 -t utf-8`")
+    assert text_refusal("a,b\n1,2\n".encode("utf-16")).endswith(
+        "save it as UTF-8, for example by `iconv -f utf-16 -t utf-8`"
+    )
     assert text_refusal("a,b\n1,Zürich\n".encode("latin1")) == (
         "standard input: line 2 is not UTF-8 (byte 0xfc)"
         " | save the file as UTF-8: Excel's `CSV UTF-8 (Comma delimited)`, elsewhere `iconv -f cp1252 -t utf-8`"

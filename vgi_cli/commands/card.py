@@ -35,7 +35,8 @@ NUMBERS = {
     "coverage": "share in the range of ten draws",
     "weight": "share of the imputations",
 }
-"""Columns of the contest's table: scores of `contest.json`, in words."""
+"""Columns of the contest's table: scores of `contest.json`, in words; and ..."""
+AGAINST = "why it is not taken, whatever its scores"
 
 
 def write_card(run: RunFolder, table: Table, reporter: Reporter) -> None:
@@ -190,11 +191,12 @@ class Card:
             (
                 candidate["title"] + (" **(taken)**" if candidate["chosen"] else ""),
                 *(_number(candidate.get(key)) for key in NUMBERS),
+                candidate.get("against") or "",
             )
             for candidate in contest["candidates"]
         ]
         about = f"Fitted to {contest['rows']:,} rows and compared by {decided}, best first; details: `contest.json`."
-        return [f"## Models that were compared\n\n{about}\n\n{_table(('model', *NUMBERS.values()), rows)}"]
+        return [f"## Models that were compared\n\n{about}\n\n{_table(('model', *NUMBERS.values(), AGAINST), rows)}"]
 
     def _scores(self) -> str:
         record, found = self.record, []

@@ -206,7 +206,7 @@ def _contest_lines(contest: Mapping[str, Any]) -> list[str]:
     ]
     for entry in contest["candidates"]:
         covered = f"{entry['coverage']:.2f}" if entry.get("coverage") is not None else ""
-        mark = "chosen" if entry["chosen"] else ""
+        mark = "chosen" if entry["chosen"] else f"not taken: {entry['against']}" if entry.get("against") else ""
         weight = f"{entry['weight']:.0%}" if entry.get("weight") is not None else ""
         scores = f"{entry['cells']:.4f} | {entry['loglik']:.3f} | {covered} | {weight}"
         lines.append(f"| {entry['title']} | {scores} | {mark} |")

@@ -236,6 +236,7 @@ def _contest(drawer: _Drawer) -> Part:
             number(one["loglik"], 5),
             percent(one.get("coverage")),
             percent(one.get("weight")),
+            one.get("against") or "",
         ]
         for one in league["candidates"]
     ]
@@ -248,7 +249,7 @@ def _contest(drawer: _Drawer) -> Part:
         "they are a little narrow). "
         "Imputations are drawn in turn from refits of the models that have a weight."
     )
-    grid = Grid(caption, ["model", "hidden cells", "nats a row", within, "weight"], rows)
+    grid = Grid(caption, ["model", "hidden cells", "nats a row", within, "weight", "against it"], rows)
     return Part(drawer.verdicts("contest"), grids=[grid])
 
 

@@ -60,7 +60,7 @@ class ExactImputer(Imputer):
         drawn = self.placed(x, missing, noise, box)
         return drawn if self._rounding is None else torch.where(missing, drawn, x)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def placed(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """As `sample`, with rounded observed cells at the places by which the missing ones were drawn."""
         draws = noise.draws.tolist()
@@ -74,6 +74,7 @@ class ExactImputer(Imputer):
                 done += len(mine)
         return result
 
+    @torch.inference_mode()
     def _one_model(
         self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box, part: tuple[float, float]
     ) -> Tensor:

@@ -171,7 +171,7 @@ class TreesImputer(Imputer):
         self._indicators = Indicators(layout.level_counts)
         self._revised = torch.zeros((), dtype=torch.int64)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Draws in the box; computed on the CPU in float64."""
         self._exact.watch = lambda share: self.watch(EXACT * share)
@@ -193,6 +193,7 @@ class TreesImputer(Imputer):
     def rows_at_once(self, draws: int, x: Tensor) -> int:
         return TOGETHER
 
+    @torch.inference_mode()
     def _revise(self, number: int, draws: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """[n, R, D]: some draws of one refit, revised."""
         laws, x = self._laws[number], draws.flatten(0, 1)

@@ -15,12 +15,14 @@ LINES = 5
 
 class League(NamedTuple):
     """How a contest ended: the candidates with their scores, best first; the place of the winner, and what decided; of
-    each its weight in the average that imputations are drawn from (none: there is no average)."""
+    each its weight in the average that imputations are drawn from (none: there is no average), and what is against it
+    (none: nothing is against any)."""
 
     entries: tuple[tuple[Candidate, Scores], ...]
     winner: int
     by: Score
     weights: tuple[float, ...] = ()
+    against: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> bool:
@@ -33,9 +35,10 @@ class League(NamedTuple):
             f"; in range: share of true numbers within {DRAWS} draws ({CALIBRATED:.0%} if calibrated)" * self.numbers
         )
         weights = "; weight: in the average that fills are drawn from" * bool(self.weights)
+        against = "; against it: why it is neither taken nor in an average, whatever its scores" * any(self.against)
         return [
             "hidden cells: score of their fills, less is better (1: what the column alone would score); held-out rows: "
-            f"log-likelihood, nats a row{ranges}{weights}",
+            f"log-likelihood, nats a row{ranges}{weights}{against}",
             "→ is fitted: of the models that score about as well as the best, and have nothing else against them, the "
             "one with the fewest parameters",
         ]
@@ -47,7 +50,8 @@ class League(NamedTuple):
         columns = ["hidden cells", "held-out rows"]
         columns += ["in range"] * self.numbers + ["weight"] * bool(self.weights)
         width = max(len(candidate.title) for candidate, _ in shown)
-        out = [f"  {'model':<{width}}  {'  '.join(columns)}"]
+        against = self.against[: len(shown)] if any(self.against[: len(shown)]) else ("",) * len(shown)
+        out = [f"  {'model':<{width}}  {'  '.join([*columns, *['against it'] * any(against)])}"]
         for place, (candidate, scores) in enumerate(shown):
             mark = "→" if place == self.winner else " "
             cells = [f"{float(scores.cells.mean()):.3f}", f"{float(scores.loglik.mean()):.2f}"]
@@ -56,7 +60,7 @@ class League(NamedTuple):
             if self.weights:
                 cells.append(f"{self.weights[place]:.0%}" if self.weights[place] > 0 else "")
             aligned = "  ".join(f"{cell:>{len(column)}}" for cell, column in zip(cells, columns, strict=True))
-            out.append(f"{mark} {candidate.title:<{width}}  {aligned}".rstrip())
+            out.append(f"{mark} {candidate.title:<{width}}  {aligned}  {against[place]}".rstrip())
         if (more := len(self.entries) - len(shown)) > 0:
             out.append(f"  {more} more, in contest.json")
         return out
@@ -76,6 +80,7 @@ class League(NamedTuple):
                 "loglik": float(scores.loglik.mean()),
                 "chosen": place == self.winner,
                 "weight": self.weights[place] if self.weights else None,
+                "against": (self.against[place] or None) if self.against else None,
             }
             for place, (candidate, scores) in enumerate(self.entries)
         ]

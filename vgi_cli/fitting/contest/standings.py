@@ -87,10 +87,12 @@ class Standings:
         the fewest parameters wins."""
         order = sorted(range(len(self.entries)), key=lambda i: float(self._losses(i).mean()))
         among = [i for i in order if i in set(able)]
-        fit = [i for i in among if self._is_sound(self.entries[i], self.entries[among[0]][1])] or among
+        against = [self._against(entry, self.entries[among[0]][1]) for entry in self.entries]
+        fit = [i for i in among if not against[i]] or among
         near = [i for i in fit if self._near(i, fit[0])]
         winner = min(near, key=lambda i: self.entries[i][1].parameters)
-        return League(tuple(self.entries[i] for i in order), order.index(winner), self.recipe.score)
+        entries, said = tuple(self.entries[i] for i in order), tuple(against[i] for i in order)
+        return League(entries, order.index(winner), self.recipe.score, against=said)
 
     def averaged(self, league: League) -> League:
         """The league with the weights of the average."""
@@ -103,7 +105,7 @@ class Standings:
         best = float(leader.cells.mean())
         able = [
             by_em(candidate.recipe)
-            and self._is_sound((candidate, scores), leader)
+            and not self._against((candidate, scores), leader)
             and float(scores.cells.mean()) <= (1 + FAR) * best
             and _can_be_recoded(own, candidate)
             for candidate, scores in league.entries
@@ -126,14 +128,20 @@ class Standings:
         mean, error = _gap(self._losses(i), self._losses(best))
         return mean <= NOISE * error
 
-    def _is_sound(self, entry: tuple[Candidate, Scores], best: Scores) -> bool:
-        """Whether a candidate may win, or be in the average, by what it says of each column and of how columns go
-        together; `best`: the best scores of all. By the log-likelihood every one may."""
+    def _against(self, entry: tuple[Candidate, Scores], best: Scores) -> str:
+        """Why a candidate may neither win nor be in the average, by what it says of each column and of how columns go
+        together, in words; empty where it may. `best`: the best scores of all. By the log-likelihood every one may."""
         if self.recipe.score == "loglik":
-            return True
-        if lags(entry[1], best) or self._is_coarse(*entry, best) or self._is_unlike(*entry, best):
-            return False
-        return not self._is_blind(entry[0], best) and not self._is_loose(*entry, best)
+            return ""
+        if lags(entry[1], best):
+            return "fills a column worse"
+        if self._is_coarse(*entry, best):
+            return "nothing but factors"
+        if unlike := self._is_unlike(*entry, best):
+            return unlike
+        if self._is_blind(entry[0], best):
+            return "no slopes by level"
+        return "levels shift no number" if self._is_loose(*entry, best) else ""
 
     def _is_blind(self, candidate: Candidate, best: Scores) -> bool:
         """Whether a candidate has no slopes of each level where these differ, and the best of those that have lies
@@ -159,11 +167,12 @@ class Standings:
         ]
         return _gives_way(scores.cells, able)
 
-    def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
+    def _is_unlike(self, candidate: Candidate, scores: Scores, best: Scores) -> str:
         """Whether held-out rows are described clearly worse than by another model that fills cells about as well, in
         every column: draws then have another shape than the columns (the tail of incomes, say), or miss what holds
         nearly exactly, both of which hidden cells hardly show. Or whether more draws of a column are beyond what was
-        observed of it than by the same form under another transform that does not describe the rows worse.
+        observed of it than by the same form under another transform that does not describe the rows worse. In words;
+        empty where it is not so.
 
         Of a table of many rows fewer nats are clear: its parameters are known so well that the models of an average
         would lie many standard errors apart."""
@@ -177,11 +186,11 @@ class Standings:
             mean, error = _mean(gap)
             nats = each if twins else max(MUCH, each)
             if mean < -max(nats * less, SURELY * error):
-                return True
+                return "describes rows worse"
             beyond = (scores.beyond > BEYOND) & (scores.beyond > TIMES * other.beyond)
             if twins and mean < 0 and bool(beyond.any()):
-                return True
-        return False
+                return "draws beyond a column"
+        return ""
 
     def _is_coarse(self, candidate: Candidate, scores: Scores, best: Scores) -> bool:
         """Whether a candidate says of the columns nothing but their factors, and is not clearly better than the best of
