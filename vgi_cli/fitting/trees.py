@@ -51,6 +51,9 @@ PRIOR = 1.0
 """Pseudo-rows of no correction in each leaf."""
 FEWEST_ROWS, MOST_ROWS = 100, 10_000
 """Of fewer rows no tree is learnt; of more, so many of them."""
+WIDE, SHIFTED = 10, 10
+"""A table is wide where it has fewer rows than that for each column of numbers; and so many rows for each level by
+which numbers are shifted determine by how much."""
 WORK = 1e8
 """Comparisons that the trees of a refit may take: some two seconds. Counted, never timed."""
 
@@ -92,12 +95,15 @@ def settled(recipe: Recipe, table: TensorTable) -> Recipe:
 def settled_dependence(recipe: Recipe, table: TensorTable) -> Recipe:
     """The recipe with the dependence of numbers on levels decided, where nobody did: by EM the levels shift the numbers
     of tables of both, in tables with fewer rows than trees take those of every second refit
-    (docs/research/defaults.md); by other methods they do not."""
+    (docs/research/defaults.md), unless they are wide: there the numbers say so much of each other's draws that without
+    shifts hardly anything is left of the difference between groups. By other methods they do not."""
     if "dependence" not in type(recipe.model_settings).model_fields or recipe.value("model.dependence") is not None:
         return recipe
     layout, taken = table.layout, "none"
     if layout.discrete and layout.continuous and recipe.method.name == "em":
-        if len(table.used) >= FEWEST_ROWS:
+        rows, shifts = len(table.used), sum(max(levels - 1, 0) for levels in layout.level_counts)
+        wide = rows < WIDE * len(layout.continuous) and rows >= SHIFTED * (1 + shifts)
+        if rows >= FEWEST_ROWS or wide:
             taken = "linear"
         elif refit_count(recipe) > 1:
             taken = "turn"
