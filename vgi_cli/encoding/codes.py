@@ -21,6 +21,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.encoding.scale_codes import scales_with_codes
 from vgi_cli.encoding.spellings import MOST_CODES, NEGATIVE, NINES, NINES_AWAY, codes_beside
+from vgi_cli.encoding.tails import beyond_tails
 from vgi_cli.table.base import Table
 
 FEWEST = 10
@@ -140,11 +141,17 @@ def _parts(schema: Schema) -> set[str]:
 
 def unlike_others(column: Number | Moment, values: Floats) -> dict[Far, str]:
     """Which of some finite values of a column are unlike all others of it, and in what way, in words."""
-    found = dict.fromkeys(_unusual(column, far_values(values), len(values)), FAR)
+    away = dict.fromkeys([*far_values(values), *_held(values, beyond_tails(values))])
+    found = dict.fromkeys(_unusual(column, list(away), len(values)), FAR)
     if isinstance(column, Moment):
         return found
     piled = dict.fromkeys(piled_codes(values), PILED)
     return {**piled, **dict.fromkeys(negative_codes(values), BELOW), **_small_codes(values), **found}
+
+
+def _held(values: Floats, some: Floats) -> list[Far]:
+    """How many cells hold each of some values."""
+    return [Far(value, int((values == value).sum())) for value in some.tolist()]
 
 
 def _unusual(column: Number | Moment, found: list[Far], cells: int) -> list[Far]:
