@@ -374,7 +374,7 @@ def _flags(table: Table, schema: Schema, names: list[str], text: str) -> str:
     one = made_missing(table.column(names[0]), text)
     if len(names) == 1 or table.in_memory:
         return f"{one} if it means missing"
-    others = [c.name for c in schema.encoded if isinstance(c, Number) and c.notation is None and c.name not in names]
+    others = [name for name in table.names if name not in names]
     value = number_of(text.replace(table.decimal, "."))
     held = value is not None and any((table.numeric(name) == value).any() for name in others)
     said = columns_said(names, table.names) if held else None
