@@ -29,6 +29,8 @@ HEAVY: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "lognormal": lambda rng, n: np.exp(rng.normal(0, 2, n)),
     "amounts to the nearest 100": lambda rng, n: np.exp(rng.normal(5, 1.5, n)).round(-2),
     "counts": lambda rng, n: rng.negative_binomial(0.3, 0.02, n).astype(float),
+    "rare counts": lambda rng, n: (rng.random(n) < 0.05) * rng.geometric(0.5, n).astype(float),
+    "Zipf": lambda rng, n: rng.zipf(2.2, n).astype(float),
     "mostly zero": lambda rng, n: np.where(rng.random(n) < 0.8, 0.0, np.exp(rng.normal(0, 1.5, n))),
 }
 
@@ -39,6 +41,8 @@ HEAVY: dict[str, Callable[[np.random.Generator, int], Floats]] = {
         (NIGHTS, [1125, 1e8]),
         (NIGHTS, [1125, 9999]),
         (NIGHTS, [1e8]),
+        (NIGHTS, [1125]),
+        (RNG.choice(5, 150) + 1.0, [55]),
         (AREAS, [3558, 6791, 44515]),
         (YEARS, [1196]),
         (YEARS, [1196, 20199]),
@@ -63,6 +67,7 @@ def test_few_cells_say_nothing_of_a_tail() -> None:
     assert not len(beyond_tails(np.zeros(0)))
     assert not len(beyond_tails(np.full(100, 7.0)))
     assert not len(beyond_tails(np.array([0.0] * 990 + [5.0] * 10)))
+    assert not len(beyond_tails(np.array([0.0] * 900 + [1.0] * 30 + [9.0])))
 
 
 def said(**columns: npt.ArrayLike) -> list[str]:

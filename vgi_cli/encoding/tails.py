@@ -19,8 +19,10 @@ COMPARED = (10, 20, 50)
 grow heavier or lighter on its way, where the side has twice as many."""
 CHANCE = 1e-4
 """The probability of such a gap, or a wider one, by each of them."""
-FACTOR = 3.0
-"""So many times as far from the median as the farthest other value they are at least."""
+FACTOR, FACTOR_ENDED = 3.0, 10.0
+"""So many times as far from the median as the farthest other value they are at least; and so many where ENDED cells
+hold that one, at which the tail ends then (the highest answer of a scale, a minimum of 30 nights)."""
+ENDED = 20
 
 
 def beyond_tails(values: Floats) -> Floats:
@@ -40,7 +42,9 @@ def _beyond(distances: Floats, most: int) -> int:
     logs = np.log(distances)
     for count in range(min(most, len(logs) - 2 * COMPARED[0]), 0, -1):
         rest, gap = logs[:-count], float(logs[-count] - logs[-count - 1])
-        if gap > np.log(FACTOR) and all(_chance(rest, count * gap, m) < CHANCE for m in COMPARED if 2 * m <= len(rest)):
+        ended = gap > np.log(FACTOR_ENDED) and rest[-ENDED] == rest[-1]
+        tails = [m for m in COMPARED if 2 * m <= len(rest)]
+        if ended or (gap > np.log(FACTOR) and all(_chance(rest, count * gap, m) < CHANCE for m in tails)):
             return count
     return 0
 
@@ -48,10 +52,10 @@ def _beyond(distances: Floats, most: int) -> int:
 def _chance(logs: Floats, gap: float, compared: int) -> float:
     """The probability that the first of some values beyond sorted logarithms lies so far above these, times their
     number, where these are exponential with the mean excess of so many of the greatest. A value that several cells
-    hold was rounded, by half the distance to the next one."""
+    hold was rounded, by half the distance to the next one (the least one as if that were half of it)."""
     place = np.concatenate([[True], np.diff(logs) > 0])
     group = np.cumsum(place) - 1
     held, often = logs[place], np.bincount(group)
-    rounded = np.where(often > 1, np.diff(held, prepend=held[0]) / 2, 0.0)[group]
+    rounded = np.where(often > 1, np.diff(held, prepend=held[0] - np.log(2)) / 2, 0.0)[group]
     total = float((logs[-compared:] - logs[-compared - 1] + rounded[-compared:]).sum())
-    return (1 + gap / total) ** -compared if total > 0 else 0.0
+    return (1 + gap / total) ** -compared
