@@ -393,6 +393,40 @@ def test_what_other_columns_explain_is_no_alarm(seed: int) -> None:
     assert len(alarms(other)) == 1
 
 
+def test_what_follows_from_a_group_explains_it_by_any_curve() -> None:
+    """Wells of a plate by their dose, in steps of which the first ones and the last ones hardly matter."""
+    rng = np.random.default_rng(0)
+    well = np.tile(np.arange(96), 4)
+    dose = np.array([0, 0.1, 0.3, 1, 3, 10, 30, 100])[well // 12]
+    alive = 100 / (1 + (dose / 8) ** 1.2) + rng.normal(0, 4, len(well))
+    frame = pd.DataFrame({"well": [f"{'ABCDEFGH'[w // 12]}{1 + w % 12}" for w in well], "alive": alive.round(1)})
+
+    def line(frame: pd.DataFrame) -> str:
+        table = from_frame(frame)
+        [line] = [line for line in repeated(Ranked(table, schema_alone(table))) if "'well'" in line]
+        return line
+
+    assert isinstance(line(frame), Alarm)
+    assert not isinstance(line(frame.assign(dose=dose)), Alarm)
+    holes = frame.assign(dose=np.where(rng.random(len(well)) < 0.1, np.nan, dose))
+    assert not isinstance(line(holes[holes.dose.notna()]), Alarm)
+    own = frame.assign(dose=dose, alive=(alive + rng.normal(0, 5, 96)[well]).round(1))
+    assert isinstance(line(own), Alarm)
+
+
+def test_a_number_that_goes_one_to_one_with_a_level_is_no_name() -> None:
+    """How many houses a suburb has, beside its name; not that of another column."""
+    rng = np.random.default_rng(0)
+    suburb, houses = rng.integers(0, 20, 600), rng.choice(np.arange(300, 21_000), 20, replace=False)
+    price = (rng.normal(0, 4, 20)[suburb] + rng.normal(50, 4, len(suburb))).round(2)
+    frame = pd.DataFrame({"suburb": [f"s{i}" for i in suburb], "houses": houses[suburb], "price": price})
+    for own, said in ((frame, False), (frame.drop(columns="suburb"), True)):
+        lines = infer_schema(from_frame(own))[1]
+        assert (
+            any("'houses' is modelled as a quantity, but its numbers work like names" in line for line in lines) == said
+        )
+
+
 def schools(rows: int = 12) -> pd.DataFrame:
     """Pupils of schools of known sizes, which score alike."""
     rng = np.random.default_rng(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -578,6 +579,25 @@ def test_of_columns_that_cannot_be_used_the_same_is_said_once() -> None:
         "`--column g8=carry` to carry the column as it is; 2 more columns hold limits like '<3.243' among numbers, and "
         "would not be modelled as such"
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "words", "flag"),
+    [
+        (["a", "b"], "xy", "a,b=late"),
+        (["g0", "g1", "g2"], "xy", "'g*=late'"),
+        ([f"{letter}{i}" for i in range(6) for letter in "gh"], "xy", "late"),  # too many for one flag
+        ([f"{letter}{i}" for i in range(6) for letter in "gh"], ["late", "x"], "g0=late"),
+    ],
+)
+def test_one_flag_makes_a_text_mean_missing_in_several_columns(
+    names: list[str], words: Sequence[str], flag: str
+) -> None:
+    """In the whole table where no column of words holds it."""
+    rows = [["late" if i == 9 + k else f"{i + k}.5" for k in range(len(names))] + [words[i % 2]] for i in range(40)]
+    with pytest.raises(InputError) as refused:
+        infer_schema(from_text("\n".join(map(",".join, [[*names, "word"], *rows])) + "\n"))
+    assert f": `--na-values {flag}` if that means missing, or" in str(refused.value.hint)
 
 
 def test_hints_that_differ_are_counted() -> None:

@@ -65,3 +65,15 @@ def test_open_ends_and_columns_of_nothing_else(cells: list[str]) -> None:
 )
 def test_other_tokens_are_not(cells: list[str], token: str) -> None:
     assert not said({"x": cells}, token)
+
+
+def test_words_for_a_limit_that_mean_missing_are_an_alarm() -> None:
+    for token, side in (("<LOD", "below"), ("BLQ", "below"), ("not detected", "below"), ("> ULOQ", "above")):
+        [line] = said({"crp": below(token, 9)}, token)
+        assert line == (
+            f"'{token}' means missing by --na-values in column 'crp' (9 cells), where usual values are filled in, "
+            "which biases every analysis: a detection limit is no missing cell: write the limit itself or a value just "
+            f"{side} it instead; values that pile up are modelled as such"
+        )
+        assert isinstance(line, Alarm)
+    assert said({"crp": below("ND", 9)}, "ND") == []  # the user said what may mean either

@@ -514,7 +514,12 @@ def test_flags_for_columns_of_strange_names(tmp_path: Path) -> None:
     ("cells", "hint"),
     [
         (["$1,526.88", "12.5"], "write 1234.5, without commas, blanks or units"),
-        (["n.d.", "12.5"], "`--na-values x=n.d.` if that means missing"),
+        (["k.D.", "12.5"], "`--na-values x=k.D.` if that means missing"),
+        (
+            ["n.d.", "12.5"],
+            "'n.d.' may say that a value lies beyond a detection limit, which is no missing cell: write the limit "
+            "itself or a value just beyond it instead if so; `--na-values x=n.d.` if that means missing",
+        ),
     ],
 )
 @pytest.mark.parametrize("many", [1, 8])

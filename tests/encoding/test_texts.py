@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.table.helpers import save
-from vgi_cli.columns.wording import Alarm, folded, is_written, kind_flag
+from vgi_cli.columns.wording import Alarm, folded, is_written, kind_flag, token_flag
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
@@ -200,6 +200,44 @@ def test_detection_limits_are_not_called_missing(tmp_path: Path, cell: str, limi
     both = ["?" if i % 9 == 1 else cell if i % 4 == 0 else f"{i}.25" for i in range(N)]
     [line] = notes(table(tmp_path, x=both))
     assert line.endswith(hint + "; '?': `--na-values '?'` if that means missing")
+
+
+@pytest.mark.parametrize(
+    ("side", "words"),
+    [
+        ("below", "<LOD;< LOQ;<MDL;≤lod;<0.5 mg/L;BLQ;BLOQ;BDL;lod;LOQ;below;below detection;Below LOD"),
+        ("below", "under the limit;not detected;Not detectable;non-detect;undetected;less than LOD"),
+        ("above", "> LOQ;>ULOQ;>500 CFU;above range;Above;over the range;ULOQ;ALQ;TNTC;Too numerous to count"),
+    ],
+)
+def test_limits_in_words_are_not_called_missing(tmp_path: Path, side: str, words: str) -> None:
+    hint = f"a detection limit is no missing cell: write the limit itself or a value just {side} it instead; {PILES}"
+    for cell in words.split(";"):
+        for share in (0.2, 0.7):
+            cells = [cell if i < share * N else f"{i}.25" for i in range(N)]
+            [line] = notes(table(tmp_path, x=cells))
+            assert line.endswith(hint) and "--na-values" not in line
+        with pytest.raises(InputError) as refused:
+            infer_schema(table(tmp_path, x=[f"{i}.25" if i else cell for i in range(N)]))
+        assert str(refused.value.hint).startswith(hint)
+
+
+@pytest.mark.parametrize("cell", ["pending", "<unknown>", "under review", "lodge", "over", "block"])
+def test_other_words_are_no_limits(tmp_path: Path, cell: str) -> None:
+    [line] = notes(table(tmp_path, x=[cell if i < 9 else f"{i}.25" for i in range(N)]))
+    assert "limit" not in line and line.endswith("if that means missing")
+
+
+@pytest.mark.parametrize("cell", ["ND", "nd", "n.d.", "n. d.", "Undetermined"])
+def test_what_may_be_a_limit_or_missing_is_asked(tmp_path: Path, cell: str) -> None:
+    limit = "may say that a value lies beyond a detection limit, which is no missing cell: write the limit itself or a"
+    flag = f"`{token_flag('x', cell)}` if that means missing"
+    [line] = notes(table(tmp_path, x=[cell if i < 9 else f"{i}.25" for i in range(N)]))
+    assert line.endswith(f": '{cell}' {limit} value just beyond it instead if so; {flag}")
+    beside = [cell if i < 9 else "<LOD" if i < 12 else "late" if i < 14 else f"{i}.25" for i in range(N)]
+    [line] = notes(table(tmp_path, x=beside))
+    assert f": '{cell}' {limit}" in line and f"; '{cell}' and 'late': `" in line
+    assert "write the limit itself or a value just below it instead" in line
 
 
 @pytest.mark.parametrize("cell", ["{}/80", "{} x 20", "{}.5;-7.25", "{}±3", "{}|4", "{}:1"])

@@ -7,7 +7,7 @@ import io
 import itertools
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -70,6 +70,16 @@ RANGE = re.compile(r"\d+(?:[.,]\d+)? ?(?:-|–|to|bis) ?\d+(?:[.,]\d+)?")
 """A range of numbers: `45-49`."""
 BELOW = ("<", "≤", "u", "b", "l")
 """How the sign of a limit begins where values lie below it."""
+WORDED = re.compile(
+    r"(?P<below>[<≤]=? ?\w[^>]*|below(?: .+)?|(?:under|less than) (?:the |l?lo[dq]|detection|limit|range).*|l?lo[dq]"
+    r"|mdl|b(?:lo?q|lld|dl|lod|mdl|rl)|(?:not|non)[- ]?detect(?:ed|able|s)?|undetect(?:ed|able))"
+    r"|[>≥]=? ?\w.*|above(?: .+)?|(?:over|more than) (?:the |ulo[dq]|detection|limit|range).*|ulo[dq]|a(?:lo?q|uloq|dl)"
+    r"|tntc|too numerous(?: to count)?",
+    re.IGNORECASE,
+)
+"""The same in words, or with a unit, without a number that can be read: `<LOD`, `BLQ`, `below detection`, `TNTC`."""
+MAYBE = re.compile(r"n\.? ?d\.?|undetermined", re.IGNORECASE)
+"""What may mean that nothing was detected, or that nothing was determined: a limit, or a missing cell."""
 
 
 UNIT = re.compile(r"[\[(<{].*[\])>}]|[^\W\d_][^\s]*|[%‰°]\S*")
@@ -91,6 +101,11 @@ def is_written(text: str, decimal: str) -> bool:
         return True
     shape = SHAPE.fullmatch(text)
     return shape is not None and COMPOUND.search(shape["suffix"] or "") is not None
+
+
+def is_limit(text: str) -> bool:
+    """Whether a text says, by a number or in words, that a value lies below or above a limit."""
+    return LIMIT.fullmatch(text) is not None or WORDED.fullmatch(text) is not None
 
 
 def example(cells: Cells, which: Bools) -> str:
@@ -158,7 +173,8 @@ def token_hint(cells: Cells, which: Bools, fitted: bool = False) -> str:
     text = str(cells.texts(np.array([row]))[0]).strip()
     if int(which.sum()) == 1 and text.casefold().rstrip(" :") in TOTALS:
         return f"delete the line, if it holds totals; else {number_hint(cells, which)}, or {carry}"
-    if int(which.sum()) == 1 and row == 0 and text.replace("/", "").isalpha() and text.casefold() not in EVERYWHERE:
+    unit = text.replace("/", "").isalpha() and text.casefold() not in EVERYWHERE and not is_limit(text)
+    if int(which.sum()) == 1 and row == 0 and unit:
         return f"delete the line, if it holds units or a second header; else {number_hint(cells, which)}, or {carry}"
     return f"{number_hint(cells, which)}, or {carry}"
 
@@ -170,7 +186,7 @@ def unit_above(cells: Cells) -> str | None:
         return None
     texts, places = cells.distinct
     text = texts[places[0]].strip()
-    if UNIT.fullmatch(text) is None or LIMIT.fullmatch(text) or text.casefold() in EVERYWHERE:
+    if UNIT.fullmatch(text) is None or is_limit(text) or MAYBE.fullmatch(text) or text.casefold() in EVERYWHERE:
         return None
     return text if int((places == places[0]).sum()) == 1 else None
 
@@ -193,23 +209,21 @@ def number_hint(cells: Cells, which: Bools) -> str:
     texts = different(cells, which)
     hints: dict[str, str] = {"unit": unit} if unit else {}
     limits = limits_hint(texts, cells.decimal)
-    known = (LIMIT, RANGE)
     tokens = [
-        text for text in texts if not is_written(text, cells.decimal) and not any(p.fullmatch(text) for p in known)
+        text for text in texts if not (is_written(text, cells.decimal) or is_limit(text) or RANGE.fullmatch(text))
     ]
     for text in texts:
         if is_written(text, cells.decimal):
             comma = COMMA.fullmatch(text) is not None and cells.decimal == "." and not cells.in_memory
             words = "`--decimal ,` where the comma is the decimal mark; else " * comma + plain_number(cells.decimal)
             hints.setdefault("written", words)
-        elif LIMIT.fullmatch(text) is not None:
+        elif is_limit(text):
             hints.setdefault("limit", limits)
         elif RANGE.fullmatch(text) is not None:
             ends = f"'{shortened(text)}' is a range"
             hints.setdefault("range", f"{ends}, no missing cell: write one number in its place, or bands in all cells")
         elif len(tokens) <= MOST_TOKENS or not hints:
-            which_ones = f"{' and '.join(map(repr, tokens))}: " if hints else ""
-            hints.setdefault("token", which_ones + tokens_hint(cells, tokens))
+            hints.setdefault("token", beside_hint(cells, tokens, bool(hints)))
     return "; ".join(hints.values())
 
 
@@ -221,37 +235,53 @@ def different(cells: Cells, which: Bools) -> list[str]:
 
 
 def limits_hint(texts: Sequence[str], decimal: str) -> str:
-    """What to write in place of cells of which it is only known that they lie below or above a limit (LIMIT): of the
-    first of each side; empty where no text is one."""
+    """What to write in place of cells of which it is only known that they lie below or above a limit (`is_limit`): of
+    the first of each side; empty where no text is one."""
     sides: dict[str, str] = {}
     for text in texts:
-        if (found := LIMIT.fullmatch(text)) is not None:
-            sides.setdefault(_side(found), text)
+        if is_limit(text):
+            sides.setdefault(_side(text), text)
     if not sides:
         return ""
-    what = "a detection limit" if any(text[0] in "<>≤≥" for text in sides.values()) else "an open end"
-    ways = [
-        f"the limit itself ({limit}) or a value {side} it ({value})" for side, limit, value in _beyond(sides, decimal)
-    ]
+    detected = any(text[0] in "<>≤≥" or not LIMIT.fullmatch(text) for text in sides.values())
+    what = "a detection limit" if detected else "an open end"
+    ways = [_beyond(side, text, decimal) for side, text in sides.items()]
     also = "".join(f", and for '{text}' {way}" for text, way in zip(list(sides.values())[1:], ways[1:], strict=True))
     return f"{what} is no missing cell: write {ways[0]} instead{also}; values that pile up are modelled as such"
 
 
-def _side(found: re.Match[str]) -> str:
-    sign = (found["sign"] or found["more"]).casefold()
-    return "below" if sign.startswith(BELOW) else "above"
+def beside_hint(cells: Cells, tokens: Sequence[str], named: bool) -> str:
+    """What to do where texts of the column mean missing, or a limit, as some of them may; `named`: they are named, as
+    something is said of others."""
+    maybe = [repr(token) for token in tokens if MAYBE.fullmatch(token)]
+    hint = tokens_hint(cells, tokens)
+    if named or 0 < len(maybe) < len(tokens):
+        hint = f"{' and '.join(map(repr, tokens[:MOST_TOKENS]))}: {hint}"
+    if not maybe:
+        return hint
+    what = "may say that a value lies beyond a detection limit, which is no missing cell"
+    return f"{' and '.join(maybe)} {what}: write the limit itself or a value just beyond it instead if so; {hint}"
 
 
-def _beyond(sides: Mapping[str, str], decimal: str) -> Iterator[tuple[str, str, str]]:
-    """Of a text of each side the side, the limit, and a value just beyond it."""
-    for side, text in sides.items():
-        found = LIMIT.fullmatch(text)
-        assert found is not None, "a cell that LIMIT matches"
-        limit = Decimal(found["limit"].replace(",", "."))
-        digits = -int(limit.as_tuple().exponent)
-        step = Decimal(1).scaleb(-digits - 1) if digits else Decimal(1)
-        value = limit - step if side == "below" else limit + step
-        yield side, found["limit"], f"{value:f}".replace(".", decimal)
+def _side(text: str) -> str:
+    """Of a limit, whether the value lies `below` or `above` it."""
+    if (found := LIMIT.fullmatch(text)) is not None:
+        return "below" if (found["sign"] or found["more"]).casefold().startswith(BELOW) else "above"
+    worded = WORDED.fullmatch(text)
+    assert worded is not None, "a cell that is a limit"
+    return "below" if worded["below"] else "above"
+
+
+def _beyond(side: str, text: str, decimal: str) -> str:
+    """What to write in place of a limit: it, or a value just beyond it, with the numbers where the text has one."""
+    found = LIMIT.fullmatch(text)
+    if found is None:
+        return f"the limit itself or a value just {side} it"
+    limit = Decimal(found["limit"].replace(",", "."))
+    digits = -int(limit.as_tuple().exponent)
+    step = Decimal(1).scaleb(-digits - 1) if digits else Decimal(1)
+    value = f"{limit - step if side == 'below' else limit + step:f}".replace(".", decimal)
+    return f"the limit itself ({found['limit']}) or a value {side} it ({value})"
 
 
 def plain_number(decimal: str) -> str:

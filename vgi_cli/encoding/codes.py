@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
@@ -21,6 +21,8 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.encoding.scale_codes import scales_with_codes
 from vgi_cli.encoding.spellings import MOST_CODES, NEGATIVE, NINES, NINES_AWAY, codes_beside
+from vgi_cli.encoding.tails import beyond_tails
+from vgi_cli.encoding.zeros import zero_beside, zero_far_below
 from vgi_cli.table.base import Table
 
 FEWEST = 10
@@ -48,6 +50,7 @@ FEWEST_PILED = 5
 PLACES, GAPS = 4.0, 1.5
 """... so many times as wide as the least distance of these, and as the greatest one in the upper half of them."""
 FAR, BELOW = "far from all other values", "negative, unlike all other values"
+ZERO = "far below all other values, none of which is near zero,"
 PILED = "a pile beyond a gap, above all other values,"
 DECADES = 100.0
 """Values that span so many times the least of them may go on by factors."""
@@ -83,7 +86,22 @@ def unlike_others_among(table: Table, schema: Schema) -> list[Unlike]:
             also = [Far(float(v), int(n)) for v, n in zip(negative, cells, strict=True)]
             if below.issuperset(negative.tolist()):
                 found += [(column, far, BELOW) for far in also if (column.name, far.value) not in known]
-    return found
+    return found + _zeros_beside(table, schema, found, told | parts)
+
+
+def _zeros_beside(table: Table, schema: Schema, found: Sequence[Unlike], settled: Collection[str]) -> list[Unlike]:
+    """The zeros that stand beside all those of a column that were `found` to lie far below its other values: the first
+    such column says which. `settled`: columns whose values relations explain."""
+    zeros = {column.name: codes_of(table, column) == 0 for column, _, what in found if what == ZERO}
+    beside: list[Unlike] = []
+    for column in schema.encoded if zeros else ():
+        if isinstance(column, Number) and column.name not in zeros and column.name not in settled:
+            values = codes_of(table, column)
+            first = next((name for name, zero in zeros.items() if zero_beside(zero, values)), None)
+            if first is not None:
+                what = f"beside every 0 of '{first}' the value"
+                beside.append((column, Far(0.0, int((values == 0).sum())), what))
+    return beside
 
 
 def _plainly(column: Column) -> TypeGuard[Number]:
@@ -140,11 +158,18 @@ def _parts(schema: Schema) -> set[str]:
 
 def unlike_others(column: Number | Moment, values: Floats) -> dict[Far, str]:
     """Which of some finite values of a column are unlike all others of it, and in what way, in words."""
-    found = dict.fromkeys(_unusual(column, far_values(values), len(values)), FAR)
+    away = dict.fromkeys([*far_values(values), *_held(values, beyond_tails(values))])
+    found = dict.fromkeys(_unusual(column, list(away), len(values)), FAR)
     if isinstance(column, Moment):
         return found
     piled = dict.fromkeys(piled_codes(values), PILED)
-    return {**piled, **dict.fromkeys(negative_codes(values), BELOW), **_small_codes(values), **found}
+    zeros = dict.fromkeys(_held(values, np.zeros(int(zero_far_below(values)))), ZERO)
+    return {**piled, **dict.fromkeys(negative_codes(values), BELOW), **_small_codes(values), **zeros, **found}
+
+
+def _held(values: Floats, some: Floats) -> list[Far]:
+    """How many cells hold each of some values."""
+    return [Far(value, int((values == value).sum())) for value in some.tolist()]
 
 
 def _unusual(column: Number | Moment, found: list[Far], cells: int) -> list[Far]:

@@ -348,9 +348,9 @@ def _numbered(ranked: Ranked) -> Iterator[tuple[str, str]]:
 
 
 def _of_a_key(schema: Schema, name: str) -> bool:
-    """Whether a number follows from a key, most of its values from one alone: the size of a school, which has its name
-    already. The doctors of patients have several each."""
-    every = [one.coding for one in schema.relations if one.keys and one.names[0] == name]
+    """Whether a number follows from a key or a level, most of its values from one alone: the size of a school, which
+    has its name already. The doctors of patients have several each."""
+    every = [one.coding for one in schema.relations if one.how in ("levels", "groups") and one.names[0] == name]
     every += [np.array(one.codes) for one in schema.lookups if one.name == name]
     return any((np.unique(codes, return_counts=True)[1] == 1).mean() >= SINGLE for codes in every)
 
@@ -487,12 +487,15 @@ def alike(ranked: Ranked, by: str, places: Places, chance: float) -> Alike | Non
 
 def _explained(ranked: Ranked, by: str, places: Places, found: Alike, chance: float) -> bool:
     """Whether rows of the same group are alike in a column by what the other modelled columns of the row say of it:
-    what a linear regression on these leaves is not alike. Only asked of small tables with more groups than terms by
-    far, where the terms cannot stand for the groups."""
+    what a linear regression on these leaves is not alike, on the values of those that follow from the group, too. Only
+    asked of small tables with more groups than terms by far, where the terms cannot stand for the groups."""
     if len(places) > REGRESSED:
         return False
     own = dict(ranked.columns)[found.name].astype(np.float64)
-    terms = [np.ones((len(own), 1)), *(_terms(ranks) for name, ranks in ranked.columns if name not in (by, found.name))]
+    terms = [np.ones((len(own), 1))]
+    for name, ranks in ranked.columns:
+        if name not in (by, found.name):
+            terms += [_terms(ranks), _levels_of(ranks, places)]
     for column in ranked.schema.encoded:
         if isinstance(column, Levelled) and not _two(column) and len(list(column.levels)) <= MOST_TERMS:
             codes = column.codes(ranked.table.column(column.name))
@@ -511,6 +514,18 @@ def _terms(ranks: npt.NDArray[np.float32]) -> Floats:
     missing = np.isnan(ranks)
     x = np.where(missing, 0.0, ranks - 0.5).astype(np.float64)
     return np.stack([x, x**2, missing.astype(np.float64)], 1)
+
+
+def _levels_of(ranks: npt.NDArray[np.float32], places: Places) -> Floats:
+    """[N, values] which value a cell is of a column of ranks [N] of which each group, by its number places [N], has one
+    (the dose of a well), however the others go along with it; none of a column of many values, or of several each."""
+    known = np.flatnonzero(np.isfinite(ranks) & (places >= 0))
+    values, value = np.unique(ranks[known], return_inverse=True)
+    last = np.full(int(places.max()) + 1, -1)
+    last[places[known]] = value
+    if len(values) > MOST_TERMS or (last[places[known]] != value).any():
+        return np.zeros((len(ranks), 0))
+    return np.asarray(ranks[:, None] == values, np.float64)
 
 
 def like_codes(ranked: Ranked, by: str, places: Places, *, counts: bool) -> Alike | None:

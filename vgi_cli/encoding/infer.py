@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn, get_args
@@ -18,17 +20,19 @@ from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
 from vgi_cli.columns.wording import (
-    LIMIT,
     SHOWN,
     alike,
     are,
     capped,
+    columns_said,
     different,
     hole_notes,
+    is_limit,
     kind_flag,
     named,
     plain_number,
     shortened,
+    token_flags,
     typed,
 )
 from vgi_cli.encoding.absent import NONE, levels_beside_holes
@@ -350,12 +354,33 @@ def _refuse(table: Table, refused: Mapping[str, InputError]) -> NoReturn:
     if not others:
         raise RefusedColumns(error.message, error.hint, refused) from None
     hints = alike([(name, one.hint) for name, one in refused.items() if one.hint])
-    shown = [f"{_first_names(group)}: {group[0][1]}" for group in hints[:SHOWN]]
+    shown = [f"{_first_names(group)}: {_for_all(table, group)}" for group in hints[:SHOWN]]
     left = sum(map(len, hints[SHOWN:]))
     more = [f"and {left} more column{'s' if left > 1 else ''} in other ways"] * (left > 0)
     more += _other_limits(table, refused)
     message = f"{error.message}; {_with_cells(table, others)} cannot be used either"
     raise RefusedColumns(message, "; ".join([*shown, *more]), refused) from None
+
+
+def _for_all(table: Table, group: Sequence[tuple[str, str]]) -> str:
+    """The hint of the first column of a group of which each has the same one, with flags that make what means missing
+    so in all of them; a text that no other column holds, in the whole table."""
+    names, hint = [name for name, _ in group], group[0][1]
+    said = columns_said(names, table.names)
+    for flag in re.findall(r"`(--na-values .*?)`", hint) if len(names) > 1 else ():
+        tokens = [word.removeprefix(f"{names[0]}=") for word in shlex.split(flag)[1::2]]
+        if said is not None:
+            hint = hint.replace(flag, token_flags(said, tokens))
+        elif not _held_by_others(table, names, tokens):
+            hint = hint.replace(flag, " ".join(typed("--na-values", token) for token in tokens))
+    return hint
+
+
+def _held_by_others(table: Table, names: Collection[str], tokens: Collection[str]) -> bool:
+    """Whether a column of texts without a number, none of those with these names, holds one of some tokens."""
+    others = (table.column(name) for name in table.names if name not in names and table.textual(name))
+    texts = (different(cells, ~cells.missing) for cells in others if not cells.numbers.number.any())
+    return any(not set(tokens).isdisjoint(held) for held in texts)
 
 
 def _other_limits(table: Table, refused: Mapping[str, InputError]) -> list[str]:
@@ -365,7 +390,7 @@ def _other_limits(table: Table, refused: Mapping[str, InputError]) -> list[str]:
         cells = table.column(name)
         wrong = ~cells.missing & ~cells.numbers.number if cells.textual else np.zeros(table.N, bool)
         own = different(cells, wrong) if wrong.any() and cells.numbers.number.any() else []
-        return own if all(map(LIMIT.fullmatch, own)) else []
+        return own if all(map(is_limit, own)) else []
 
     first = next((found[0] for name in refused if (found := limits(name))), None)
     count = 0 if first is None else sum(bool(limits(name)) for name in table.names if name not in refused)

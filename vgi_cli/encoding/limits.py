@@ -1,4 +1,4 @@
-"""Detection limits (`<0.5`) that are said to mean missing."""
+"""Detection limits (`<0.5`, `<LOD`) that are said to mean missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from vgi_cli.columns.base import Empty
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import LIMIT, SHOWN, Alarm, limits_hint
+from vgi_cli.columns.wording import SHOWN, Alarm, is_limit, limits_hint
 from vgi_cli.table.base import Table
 
 
@@ -35,7 +35,7 @@ def limits_as_missing(table: Table, schema: Schema) -> list[str]:
 
 def _held(table: Table, name: str) -> Counter[str]:
     """Which limits that mean missing the cells of a column hold, blanks around them aside, and how many cells each."""
-    tokens = {text for own in table.tokens(name) for text in own.texts if LIMIT.fullmatch(text)}
+    tokens = {text for own in table.tokens(name) for text in own.texts if is_limit(text)}
     rows = np.flatnonzero(table.blank(name)) if tokens else np.zeros(0, np.int64)
     texts = (str(cell).strip() for cell in table.some_text(name, rows) if cell is not None)
     return Counter(text for text in texts if text in tokens)

@@ -7,7 +7,7 @@ Nothing here changes how a table is read: these are lines for the user, with the
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,7 @@ from vgi_cli.encoding.series import series
 from vgi_cli.encoding.shuffled import shuffled_keys
 from vgi_cli.encoding.skips import Skipped, alike, needed, skipped, thresholds_among
 from vgi_cli.encoding.spellings import (
+    means_nothing,
     missing_levels,
     numbers_as_codes,
     scales_of_words,
@@ -335,24 +336,36 @@ def _inexact(schema: Schema) -> list[str]:
 
 def _far_away(table: Table, schema: Schema) -> list[str]:
     codes: dict[tuple[str, str], tuple[list[str], int]] = {}
-    slips: list[str] = []
+    slips: dict[str, dict[str, str]] = {}
     for column, far, what in unlike_others_among(table, schema):
         text = as_written(table, column, far.value)
-        if far.cells == 1:
-            cells = table.column(column.name)
-            where = first_cell(cells, column.codes(cells) == far.value)
-            slips.append(
-                f"column '{column.name}' has a value far from all others: {where}; "
-                f"{made_missing(cells, text)} if it is a slip"
-            )
-        else:
+        if far.cells > 1:
             names, count = codes.setdefault((text, what), ([], 0))
             codes[text, what] = ([*names, column.name], count + far.cells)
+        elif not _called_key(column):
+            cells = table.column(column.name)
+            where = first_cell(cells, column.codes(cells) == far.value)
+            slips.setdefault(column.name, {})[text] = where
     lines = [
         f"{text} ({count} cells) is {what} of {named('column', names)}: {_flags(table, schema, names, text)}"
         for (text, what), (names, count) in codes.items()
     ]
-    return lines + capped(slips)
+    return lines + capped([_slips(table, name, found) for name, found in slips.items()])
+
+
+def _called_key(column: Column) -> bool:
+    """Whether whole numbers have the name of a key or a code, which may lie anywhere."""
+    called = KEY.search(column.name) or CODE.search(column.name)
+    return isinstance(column, Number) and column.whole and called is not None
+
+
+def _slips(table: Table, name: str, found: Mapping[str, str]) -> str:
+    """A line on values of a column that are far from all others, each in one cell, which is named."""
+    several = len(found) > 1
+    what = f"{len(found)} values" if several else "a value"
+    flags = means_nothing(table, [name], list(found))
+    slips = "they are slips" if several else "it is a slip"
+    return f"column '{name}' has {what} far from all others: {', '.join(found.values())}; {flags} if {slips}"
 
 
 def _flags(table: Table, schema: Schema, names: list[str], text: str) -> str:
@@ -361,7 +374,7 @@ def _flags(table: Table, schema: Schema, names: list[str], text: str) -> str:
     one = made_missing(table.column(names[0]), text)
     if len(names) == 1 or table.in_memory:
         return f"{one} if it means missing"
-    others = [c.name for c in schema.encoded if isinstance(c, Number) and c.notation is None and c.name not in names]
+    others = [name for name in table.names if name not in names]
     value = number_of(text.replace(table.decimal, "."))
     held = value is not None and any((table.numeric(name) == value).any() for name in others)
     said = columns_said(names, table.names) if held else None

@@ -20,14 +20,14 @@ from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.worded import spellings
 from vgi_cli.columns.wording import (
     COMMA,
-    LIMIT,
-    MOST_TOKENS,
     SHOWN,
     Alarm,
+    beside_hint,
     different,
     example,
     first_cell,
     folded,
+    is_limit,
     is_plain,
     is_written,
     kind_flag,
@@ -150,7 +150,7 @@ def _text(cells: Cells, alone: bool) -> str | None:
         tokens = different(cells, wrong & nothing)
         which = f"; {' and '.join(map(repr, sorted(tokens)))}: {tokens_hint(cells, tokens)}" if tokens else ""
         return f"{carried}: {what}{which}"
-    if alone and (wrong & ~nothing).any() and all(map(LIMIT.fullmatch, different(cells, wrong & ~nothing))):
+    if alone and (wrong & ~nothing).any() and all(map(is_limit, different(cells, wrong & ~nothing))):
         return f"{carried}: {example(cells, wrong & ~nothing)}: {number_hint(cells, wrong)}"
     if alone and _measured(different(cells, wrong & ~nothing)) and (what := _mixed(cells, wrong & ~nothing)):
         return f"{carried}: {what}"
@@ -257,12 +257,11 @@ def _hint_beside(cells: Cells, which: Bools, decimal: str) -> str:
     stands for a limit, and to let the others mean missing."""
     unit, rest = without_unit(cells, which)
     texts = list(_often(cells, rest))
-    limits = [text for text in texts if LIMIT.fullmatch(text)]
+    limits = [text for text in texts if is_limit(text)]
     tokens = [text for text in texts if text not in limits]
     hints = [*([unit] if unit else []), *([limits_hint(limits, decimal)] if limits else [])]
     if tokens:
-        named = f"{' and '.join(map(repr, tokens[:MOST_TOKENS]))}: " if hints else ""
-        hints.append(named + tokens_hint(cells, tokens))
+        hints.append(beside_hint(cells, tokens, bool(hints)))
     return "; ".join(hints)
 
 

@@ -10,7 +10,7 @@ from vgi_cli.columns.base import Cells, Column
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import LIMIT, TOTALS, Alarm, is_plain, is_written, named, unit_above
+from vgi_cli.columns.wording import TOTALS, Alarm, is_limit, is_plain, is_written, named, unit_above
 from vgi_cli.table.base import Table
 
 LAST = 3
@@ -56,7 +56,7 @@ def _numeric_below(cells: Cells) -> bool:
     good = sum(
         count
         for text, count in held
-        if is_plain(text, cells.decimal) or is_written(text, cells.decimal) or LIMIT.fullmatch(text)
+        if is_plain(text, cells.decimal) or is_written(text, cells.decimal) or is_limit(text)
     )
     return bool(held) and good >= NUMERIC * sum(count for _, count in held)
 
