@@ -242,7 +242,9 @@ def equal_cells(names: list[str], rows: int, seeds: list[int]) -> None:
                     say=lambda _: None,
                 )
                 for how, values in found.items():
-                    as_drawn = mock.patch.object(keeping, "keep_orders", lambda *given: keep_orders(*given[:-1]))
+                    as_drawn = mock.patch.object(
+                        keeping, "keep_orders", lambda *given: keep_orders(*given[:5], None, *given[6:])
+                    )
                     with as_drawn if how == "drawn" else mock.patch.object(keeping, "keep_orders", keep_orders):
                         filled = [numbers(one) for one in run.impute(m=EQUAL_M, say=lambda _: None)]
                     values.append(judged(made, hidden, filled))

@@ -13,7 +13,7 @@ import pytest
 import vgi_cli
 from tests.schemas import checked
 from vgi_cli.columns.numerals import Floats
-from vgi_cli.columns.orders import SMALL, Chance, Order, Term, Ties
+from vgi_cli.columns.orders import SMALL, Chance, Line, Order, Term, Ties
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.keeping import keep_relations
@@ -49,6 +49,15 @@ def stays(seed: int = 0, n: int = N) -> pd.DataFrame:
     days = np.where(rng.random(n) < 0.4, 0, rng.integers(1, 21, n))
     discharged = admitted + pd.to_timedelta(days, "D")
     return pd.DataFrame({"discharged": discharged, "admitted": admitted, "age": rng.integers(1, 90, n)})
+
+
+def customers(seed: int = 0, n: int = N) -> pd.DataFrame:
+    """Of months times a fee about so much is paid in total: in the first month the fee."""
+    rng = np.random.default_rng(seed)
+    months = np.where(rng.random(n) < 0.1, 1, rng.integers(1, 40, n))
+    fee = rng.uniform(20, 110, n).round(2)
+    total = np.where(months == 1, fee, months * fee * np.exp(0.03 * rng.normal(size=n))).round(2)
+    return pd.DataFrame({"months": months, "fee": fee, "total": total})
 
 
 def schema_of(frame: pd.DataFrame) -> Schema:
@@ -237,6 +246,51 @@ def test_dates_that_are_not_equal_lie_apart_as_in_rows_alike() -> None:
         assert apart[:, rows][apart[:, rows] > 0].mean() == pytest.approx(days[rows & (days > 0)].mean(), rel=0.15)
 
 
+def test_cells_are_equal_where_the_value_is_that_says_so_and_nothing_else_is_moved() -> None:
+    """By the fee alone a total of two months looks like one that was meant to be equal: others are far higher."""
+    frame = customers()
+    schema = schema_of(frame)
+    checked("schema", schema.to_json())
+    assert Schema.from_json(schema.to_json()).orders == schema.orders
+    ties, true = ties_in(schema), codes_in(frame, schema)
+    assert all(Term("months", "at", 1.0) in one.terms for one in (ties.low, ties.high))
+    for place, short in ((2, 1), (1, 2)):  # total, fee
+        missing = np.zeros(true.shape, bool)
+        missing[:, place] = True
+        draws = np.repeat(true[None], M, 0)
+        by = true[:, 1] * true[:, 0] if place == 2 else true[:, 2] / true[:, 0]
+        draws[..., place] = (by * np.exp(0.05 * np.random.default_rng(3).normal(size=(M, N)))).round(2)
+        before = draws.copy()
+        assert not keep_orders(draws, true, missing, schema, ties=random()).count()
+        equal, first = draws[..., place] == true[:, short], true[:, 0] == 1
+        assert equal[:, first].mean() > 0.95 and equal[:, ~first].mean() < 0.01
+        same = draws[..., place] == before[..., place]
+        assert same[:, ~first].mean() > 0.98
+
+
+def test_cells_that_are_not_equal_lie_apart_as_in_rows_alike() -> None:
+    """The longer the dearer: all draws were meant to be equal, and hardly any is to be."""
+    rng = np.random.default_rng(12)
+    days, start = rng.integers(1, 60, N), np.exp(rng.normal(4, 0.5, N)).round(1)
+    end = np.where(rng.random(N) < 0.3, start, start + (days * np.exp(0.1 * rng.normal(size=N)))).round(1)
+    schema = schema_of(pd.DataFrame({"days": days, "start": start, "end": end}))
+    (order,) = schema.orders
+    ties = ties_in(schema)
+    assert ties.lines is not None and "days" in {term.name for term in ties.lines[1].terms}
+    true = np.stack([days, start, end], 1).astype(float)
+    never = Chance((), ((-50.0,),))
+    alone = replace(schema, orders=(replace(order, ties=replace(ties, low=never, high=never)),))
+    missing = np.zeros(true.shape, bool)
+    missing[:, 2] = True
+    draws = np.repeat(true[None], M, 0)
+    draws[..., 2] = true[:, 1]
+    assert not keep_orders(draws, true, missing, alone, ties=random()).count()
+    apart = draws[..., 2] - true[:, 1]
+    for low, high in ((5, 20), (20, 40), (40, 60)):
+        rows = (low <= days) & (days < high)
+        assert apart[:, rows].mean() == pytest.approx(days[rows].mean(), rel=0.2)
+
+
 def test_a_cell_that_equals_one_of_two_others() -> None:
     """Low ≤ mid ≤ high, of which mid is low in half of the rows and high in a third of them."""
     rng = np.random.default_rng(4)
@@ -333,9 +387,16 @@ def test_what_ties_are_made_of() -> None:
         Ties(0.5, one, one, ())
     with pytest.raises(ValueError, match="one probability each"):
         Ties(0.5, one, one, ((0.0, 1.0),), alike=((0.5, 0.5), (0.5, 0.5)))
+    with pytest.raises(ValueError, match="one weight for each term"):
+        Line((Term("a", "number", 0.0),), (0.0,))
+    with pytest.raises(ValueError, match="have what these say"):
+        Ties(0.5, one, one, ((0.0, 1.0),), lines=(Line((), (0.0,)), Line((), (0.0,))))
     ties = Ties(0.58, one, one, ((0.0, 1.0),))
     assert Order("a", "b", 1.0, (0.0,) * SMALL, ties=ties).words_of_ties() == "'a' ≤ 'b', equal in 58% of the rows"
     codes = np.array([[-9.0, 1.0, 2.0]])
     assert Term("a", "number", 1.0, 2.0).of(codes).tolist() == [[-3.0, 0.0, 0.5]]
     assert Term("a", "square", 1.0, 2.0).of(codes).tolist() == [[9.0, 0.0, 0.25]]
+    assert Term("a", "log", np.log(2.0), np.log(2.0)).of(codes).tolist() == [[-3.0, -1.0, 0.0]]
+    line = Line((Term("a", "number", 1.0, 2.0), Term("a", "square", 1.0, 2.0)), (1.0, 2.0, 3.0))
+    assert line.of(lambda name: {"a": codes}[name], (1, 3)).tolist() == [[22.0, 1.0, 2.75]]
     assert Term("a", "at", 2.0).of(codes).tolist() == [[0.0, 0.0, 1.0]]

@@ -231,3 +231,55 @@ def test_fills_of_a_fit_and_of_new_rows(tmp_path: Path) -> None:
             pd.testing.assert_frame_equal(one.drop(columns="leaving"), other.drop(columns="leaving"))
             assert ((pd.to_datetime(one.leaving) - pd.to_datetime(one.signup)).dt.days == one.tenure).all()
     run.impute(m=1, point="mean")
+
+
+def reviews(n: int = N, lost: float = 0.0) -> pd.DataFrame:
+    """How many reviews there are, none of some, else how many a month and how good, which are `lost` together."""
+    rng = np.random.default_rng(9)
+    months, without = rng.integers(2, 60, n), rng.random(n) < 0.3
+    count = np.where(without, 0, 1 + rng.poisson(months * rng.gamma(1.5, 0.4, n)))
+    blank = without | (rng.random(n) < lost)
+    monthly = pd.Series((np.maximum(count, 1) / months).round(2)).mask(blank)
+    stars = pd.Series(rng.integers(30, 51, n) / 10).mask(blank)
+    return pd.DataFrame(
+        {"reviews": count, "reviews_per_month": monthly, "stars": stars, "rooms": rng.integers(1, 5, n)}
+    )
+
+
+@pytest.mark.parametrize("leave", [False, True])
+def test_orders_of_it_move_no_number_by_which_it_is_not_asked(leave: bool) -> None:
+    """Of a row without any of the cells a draw says that there are no reviews, or some."""
+    frame = reviews()
+    schema = schema_alone(from_frame(frame))
+    assert [(one.low, one.high) for one in schema.orders] == [("reviews_per_month", "reviews")]
+    assert [(one.name, one.limit, set(one.others)) for one in schema.thresholds] == [
+        ("reviews", 1, {"reviews_per_month", "stars"})
+    ]
+    observed = codes_in(frame, schema)
+    missing = np.isnan(observed)
+    rows = np.arange(0, 20)
+    missing[rows, :3] = True
+    draws = np.where(missing, 2.0, observed)[None].repeat(2, 0)
+    draws[0, rows, 0], draws[1, rows, 0] = 0, 1  # less than 2.0 a month
+    rules = read_blanks(["reviews_per_month,stars:reviews<1"], schema)
+
+    def blank(own: np.ndarray) -> np.ndarray:
+        return staying(rules, own, observed, missing, schema)[1]
+
+    half = np.full(draws.shape[:2], 0.5)
+    own = DrawnRows(draws, observed, missing, lambda name: half, lambda name, other: half)
+    keep_but_for_blanks(own, blank if leave else None, schema, None)
+    assert (draws[0, rows, 0] == 0).all()
+    assert (draws[1, rows, 0] >= np.maximum(draws[1, rows, 1], 1)).all()  # of those that are asked they do
+
+
+@pytest.mark.parametrize("lost", [0.02, 0.4])
+def test_a_number_beside_blanks_alone_is_not_asked_as_often_as_they_say(tmp_path: Path, lost: float) -> None:
+    """By Bayes' rule: hardly ever something else where cells are hardly ever lost, else so much less often."""
+    frame = reviews(1_500, lost)
+    hidden = frame.assign(reviews=frame["reviews"].astype(float).mask(np.random.default_rng(1).random(1_500) < 0.2))
+    open_ = hidden["reviews"].isna() & hidden["reviews_per_month"].isna()
+    run = vgi_cli.fit(hidden, out=tmp_path / "run", model="mixture", threads=1, set={"bootstrap": 2})
+    share = np.mean([(one.loc[open_, "reviews"] == 0).mean() for one in run.impute(m=10)])
+    observed = hidden["reviews"][hidden["reviews"].notna() & hidden["reviews_per_month"].isna()]
+    assert share == pytest.approx((observed == 0).mean(), abs=0.06)

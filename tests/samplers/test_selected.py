@@ -65,6 +65,17 @@ def same_rows(a: Tensor, b: Tensor) -> Tensor:
     return (a == b).all(-1)
 
 
+def test_draws_that_are_made_without_gradients_are_drawn_anew_too() -> None:
+    """Those of a mixture, and of trees."""
+
+    class Plain(Levels):
+        @torch.inference_mode()
+        def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+            return super().sample(x, missing, noise, box)
+
+    assert torch.equal(drawn(Selected(Plain(), by_level), 300), drawn(Selected(Levels(), by_level), 300))
+
+
 def test_draws_do_not_depend_on_what_else_is_drawn() -> None:
     whole = drawn(Selected(Levels(), by_level), 2 * ROW_BLOCK)
     few = drawn(Selected(Levels(), by_level), 2 * ROW_BLOCK, draws=2)

@@ -24,13 +24,14 @@ class Term:
     """What a column says of whether two others are equal.
 
     name   of the column
-    what   its number in standard deviations from the mean, the square of that, or whether it is one code
+    what   its number in standard deviations from the mean, the square of that, the same of its logarithm, or whether
+           it is one code
     code   the mean, or that code
     scale  the standard deviation
     """
 
     name: str
-    what: Literal["number", "square", "at"]
+    what: Literal["number", "square", "log", "at"]
     code: Annotated[float, Field(allow_inf_nan=False)]
     scale: PositiveFloat = 1.0
 
@@ -38,6 +39,7 @@ class Term:
         """[..] of codes [..]."""
         if self.what == "at":
             return np.asarray(codes == self.code, np.float64)
+        codes = np.log(np.maximum(codes, np.finfo(float).tiny)) if self.what == "log" else codes
         number = np.clip((codes - self.code) / self.scale, -FAR, FAR)
         return np.square(number) if self.what == "square" else number
 
@@ -67,6 +69,26 @@ class Chance:
 
 @final
 @dataclass(frozen=True, config=STRICT)
+class Line:
+    """A linear regression on some terms. `weights`: a constant and one weight for each term."""
+
+    terms: tuple[Term, ...]
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != 1 + len(self.terms):
+            raise ValueError("a line has one weight for each term")
+
+    def of(self, codes: Callable[[str], Floats], shape: tuple[int, ...]) -> Floats:
+        """What it says of rows [m, n] (shape), by `codes` [m, n] of columns."""
+        said = np.full(shape, self.weights[0])
+        for term, weight in zip(self.terms, self.weights[1:], strict=True):
+            said += weight * term.of(codes(term.name))
+        return said
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
 class Ties:
     """Where the cells of two columns in order are equal.
 
@@ -75,8 +97,12 @@ class Ties:
     high   the same of `high`
     apart  codes of rows in which they are not equal, some of them, evenly spread
     ratio  whether these are compared by the ratio of their cells where that of `low` is not known, else by the distance
-    alike  how probable it would be there that they are equal, by `low` and by `high`: rows with about the same
-           probability are alike. Empty: those in which the other cell is about the same
+    alike  what those rows are alike by, where `low` is not known and where `high` is not: what the lines say of them.
+           Without lines how probable it would be there that they are equal; empty: rows in which the other cell is
+           about the same are alike
+    lines  of the logarithm of the distance (where `low` is compared by the ratio, of its share of the other cell) in
+           rows in which they are not equal, where `low` is not known and where `high` is not; one without terms: rows
+           in which the other cell is about the same are alike
     """
 
     share: Annotated[float, Field(gt=0, lt=1)]
@@ -85,17 +111,28 @@ class Ties:
     apart: tuple[tuple[float, float], ...]
     ratio: bool = False
     alike: tuple[tuple[float, float], ...] = ()
+    lines: tuple[Line, Line] | None = None
 
     def __post_init__(self) -> None:
         if not self.apart:
             raise ValueError("some rows of an order are not equal")
         if self.alike and len(self.alike) != len(self.apart):
             raise ValueError("rows of an order have one probability each")
+        if self.lines and not self.alike:
+            raise ValueError("rows that are alike by lines have what these say")
 
     @property
     def names(self) -> set[str]:
         """Of the columns that say something of it."""
-        return {term.name for chance in (self.low, self.high) for term in chance.terms}
+        return {term.name for one in (self.low, self.high, *(self.lines or ())) for term in one.terms}
+
+    def likeness(self, codes: Callable[[str], Floats], chance: Floats, *, low: bool) -> Floats | None:
+        """[m, n] what rows are alike by (see `alike`) where the cell of `low`, or of `high`, is not known, by `codes`
+        [m, n] of columns and how probable it is that they are equal; None: by the other cell."""
+        if self.lines is None:
+            return chance if self.alike else None
+        line = self.lines[0 if low else 1]
+        return line.of(codes, chance.shape) if line.terms else None
 
 
 @final

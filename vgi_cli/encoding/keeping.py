@@ -131,6 +131,9 @@ def keep_but_for_blanks(
     a row is not asked (`unanswered_in`). What is filled in there decides no other cell of its row, which is as it was
     drawn, or follows from others; what a question that is not asked is filled with follows from these.
 
+    Which these are say the draws, before they keep to anything; where others would be then, the fills that keep to
+    relations all the same.
+
     blank  which cells of draws [m, N, columns] stay blank, as what decides may be a fill; where other ones would be
            then, relations are kept to all the same. None: none stays
     """
@@ -144,37 +147,41 @@ def keep_but_for_blanks(
         staying = np.zeros(draws.shape, bool) if blank is None else blank(draws)
         return staying, spoken & ~staying & unasked_holes(rules, draws, rows.observed, rows.missing, schema)
 
-    again = rows.draws.copy()
+    model = rows.draws.copy()
     apart = keep_relations(*rows[:3], schema, *rows[3:], told)
-    staying, unasked = found_in(rows.draws)
-    deciding = np.zeros(staying.shape, bool)
-    for together in linked:
-        places = [schema.modelled.index(name) for name in together]
-        nothing = staying[..., places] | unasked[..., places]
-        deciding[..., places] |= nothing & (rows.missing[:, places] & ~nothing).any(-1, keepdims=True)
-    decides = deciding.any(-1)
-    draw, row = np.nonzero(decides)
-    if not len(row):
-        return apart
-    found: list[tuple[Ints, Ints, Apart]] = []
-    kinds = np.stack([staying[draw, row], unasked[draw, row]], 1) & deciding[draw, row][:, None]
-    patterns, which = np.unique(kinds, axis=0, return_inverse=True)
-    for kind, pattern in enumerate(patterns):
-        at = np.flatnonzero(which.reshape(-1) == kind)
-        some = rows._replace(draws=again).at(draw[at], row[at])
-        gone, beside = ({*itertools.compress(schema.modelled, own)} for own in (pattern[0], pattern.any(0)))
-        said = None if told is None else told[row[at]]
-        own = keep_relations(*some[:3], _without_columns(schema, beside), *some[3:], said)
-        last = some._replace(observed=_exact(some), missing=unasked[draw[at], row[at]])
-        own.update(keep_relations(*last[:3], _without_columns(schema, gone), *last[3:]))
-        again[draw[at], row[at]] = some.draws[0]
-        found.append((draw[at], row[at], own))
-    same = [(one == other).all(-1) for one, other in zip(found_in(again), (staying, unasked), strict=True)]
-    taken = decides & same[0] & same[1]
-    rows.draws[taken] = again[taken]
-    apart.mend(taken)
-    for at_draw, at_row, own in found:
-        apart.update_at(at_draw, at_row, own, taken)
+    drawn, kept = found_in(model), found_in(rows.draws)
+    moved = np.any([one != other for one, other in zip(drawn, kept, strict=True)], axis=(0, -1))
+    taken = np.zeros(moved.shape, bool)
+    for (staying, unasked), open_ in ((drawn, np.ones(moved.shape, bool)), (kept, moved)):
+        deciding = np.zeros(staying.shape, bool)
+        for together in linked:
+            places = [schema.modelled.index(name) for name in together]
+            nothing = staying[..., places] | unasked[..., places]
+            deciding[..., places] |= nothing & (rows.missing[:, places] & ~nothing).any(-1, keepdims=True)
+        again, found = model.copy(), list[tuple[Ints, Ints, Apart]]()
+        draw, row = np.nonzero(deciding.any(-1) & open_ & ~taken)
+        if not len(row):
+            continue
+        kinds = np.stack([staying[draw, row], unasked[draw, row]], 1) & deciding[draw, row][:, None]
+        patterns, which = np.unique(kinds, axis=0, return_inverse=True)
+        for kind, pattern in enumerate(patterns):
+            at = np.flatnonzero(which.reshape(-1) == kind)
+            some = rows._replace(draws=again).at(draw[at], row[at])
+            gone, beside = ({*itertools.compress(schema.modelled, own)} for own in (pattern[0], pattern.any(0)))
+            said = None if told is None else told[row[at]]
+            own = keep_relations(*some[:3], _without_columns(schema, beside), *some[3:], said)
+            last = some._replace(observed=_exact(some), missing=unasked[draw[at], row[at]])
+            own.update(keep_relations(*last[:3], _without_columns(schema, gone), *last[3:]))
+            again[draw[at], row[at]] = some.draws[0]
+            found.append((draw[at], row[at], own))
+        same = [(one == other).all(-1) for one, other in zip(found_in(again), (staying, unasked), strict=True)]
+        whole = np.zeros(moved.shape, bool)
+        whole[draw, row] = (same[0] & same[1])[draw, row]
+        rows.draws[whole] = again[whole]
+        apart.mend(whole)
+        for at_draw, at_row, own in found:
+            apart.update_at(at_draw, at_row, own, whole)
+        taken |= whole
     return apart
 
 

@@ -434,25 +434,34 @@ class _Cell(NamedTuple):
         assert number is not None, "orders are of numbers"
         low, high = np.maximum(self.ends[0], number.ends[0]), np.minimum(self.ends[1], number.ends[1])
         values, done, taken = self.drawn, np.zeros(self.drawn.shape, bool), np.zeros(self.drawn.shape)
+        asked = list[tuple[Bools, Floats]]()
         for one in orders:
             below = self.column.name == one.low
             name = one.high if below else one.low
-            other = self.filled.codes(name, self.rows) + (one.shift if below else -one.shift)
+            other = self.codes(name) + (one.shift if below else -one.shift)
             assert one.ties is not None, "an order with ties"
             chances = one.ties.low if below else one.ties.high
-            likely = chances.of(lambda each: self.filled.codes(each, self.rows), other.shape)
+            likely = chances.of(self.codes, other.shape)
+            alike = one.ties.likeness(self.codes, likely, low=below)
             known = self.filled.fixed[self.rows, self.filled.names.index(name)]
             held = _valued(self.column, number, other, other, other)
             able = known & same(held, other) & ~crossed(low, held) & ~crossed(held, high)
             chance = np.where(able, np.minimum(likely / np.maximum(1 - taken, NOISE), 1.0), 0.0)  # as it is not another
             u = ties(self.column.name, name)[:, self.rows]
-            found = beside(one, values, other, chance, likely, u, low=below)
+            found = beside(one, values, other, chance, alike, u, low=below)
             apart = self.apart(found.values, other, number, -1 if below else 1)
             away = known & found.moved & ~crossed(low, apart) & ~crossed(apart, high)
+            for there, before in asked:  # to which it is not to be equal
+                away &= ~(there & same(apart, before))
+            asked.append((known, other))
             moved = np.where(found.equal, held, np.where(away, apart, values))
             values, done = np.where(done, values, moved), done | found.equal
             taken += chance * (1 - taken)
         return values
+
+    def codes(self, name: str) -> Floats:
+        """[m, rows] of a column."""
+        return self.filled.codes(name, self.rows)
 
     def apart(self, values: Floats, other: Floats, number: Number, side: int) -> Floats:
         """Values as the column has them, and not the other ones: by its last digit above (side 1) or below (-1)."""

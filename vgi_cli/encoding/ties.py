@@ -6,7 +6,7 @@ A model knows such columns as numbers that go together closely, and draws few of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats
-from vgi_cli.columns.orders import Chance, Order, Term, Ties
+from vgi_cli.columns.orders import Chance, Line, Order, Term, Ties
 from vgi_cli.encoding.redundant import as_number, half_digit
 
 NOISE = 1e-12
@@ -44,7 +44,11 @@ SEEN = 200
 NEAREST = 20
 """Those of them that are compared with a row."""
 NEARER = 0.05
-"""A draw that is nearer to the other cell than all but so many of these was meant to be equal."""
+"""A draw that is nearer to the other cell than all but so many of these was meant to be equal, where more are."""
+
+
+_Column = tuple[ModelledColumn, Floats]
+"""A column and its codes [n]."""
 
 
 class Pair(NamedTuple):
@@ -57,7 +61,7 @@ class Pair(NamedTuple):
     shift: float
 
 
-def ties_of(pair: Pair, small: Floats, others: Mapping[str, tuple[ModelledColumn, Floats]]) -> Ties | None:
+def ties_of(pair: Pair, small: Floats, others: Mapping[str, _Column]) -> Ties | None:
     """Where the cells of two columns in order are equal; None where that is hardly more often than in fills that are
     drawn from a normal law and brought into order.
 
@@ -76,17 +80,27 @@ def ties_of(pair: Pair, small: Floats, others: Mapping[str, tuple[ModelledColumn
         return None
     columns = {name: (column, codes[some]) for name, (column, codes) in others.items()}
 
-    def chance(open_: Bools, known: str, unknown: str) -> Chance:
-        rest = {known: columns[known], **{name: one for name, one in columns.items() if name not in (known, unknown)}}
-        return _chance(equal, open_, rest)
+    def rest(known: str, unknown: str) -> dict[str, _Column]:
+        others = {name: one for name, one in columns.items() if name not in (known, unknown)}
+        return {known: columns[known], **others}
 
-    chances = chance(below, pair.high.name, pair.low.name), chance(above, pair.low.name, pair.high.name)
+    sides = rest(pair.high.name, pair.low.name), rest(pair.low.name, pair.high.name)
+    chances = _chance(equal, below, sides[0]), _chance(equal, above, sides[1])
     ratio = not isinstance(pair.low, Moment) and bool(a.min() >= 0 and b[~equal].min() > 0)
-    likely = np.stack([one.of(lambda name: columns[name][1][None], (1, len(a)))[0] for one in chances], 1)
-    whole = ~equal & ~np.isnan(likely).any(1)
+    scale = np.maximum(np.abs(b), np.finfo(float).tiny) if ratio else 1.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(b / scale - a / scale), np.log(b - a)
+    lines = _line(logs[0], equal, sides[0]), _line(logs[1], equal, sides[1])
+    by_lines = any(one.terms for one in lines)
     by_chance = isinstance(pair.low, Moment) and all(one.terms for one in chances)  # a date by itself says little
-    by_chance = by_chance and int(whole.sum()) >= NEAREST
-    apart = np.flatnonzero(whole if by_chance else ~equal)
+
+    def codes(name: str) -> Floats:
+        return np.asarray(columns[name][1][None])
+
+    likely = np.stack([one.of(codes, (1, len(a)))[0] for one in (lines if by_lines else chances)], 1)
+    whole = ~equal & ~np.isnan(likely).any(1)
+    by_likely = (by_lines or by_chance) and int(whole.sum()) >= NEAREST
+    apart = np.flatnonzero(whole if by_likely else ~equal)
     apart = apart[np.lexsort((a[apart], b[apart]))]
     apart = apart[np.linspace(0, len(apart) - 1, min(SEEN, len(apart))).round().astype(int)]
     return Ties(
@@ -94,7 +108,8 @@ def ties_of(pair: Pair, small: Floats, others: Mapping[str, tuple[ModelledColumn
         *chances,
         tuple(zip(a[apart].tolist(), (b[apart] - pair.shift).tolist(), strict=True)),
         ratio,
-        tuple(zip(*likely[apart].T.tolist(), strict=True)) if by_chance else (),
+        tuple(zip(*likely[apart].T.tolist(), strict=True)) if by_likely else (),
+        lines if by_likely and by_lines else None,
     )
 
 
@@ -123,8 +138,10 @@ def _more(equal: Bools, a: Floats, b: Floats, digit: float, small: Floats) -> bo
     return count / n - expected > max(LEAST, SURELY * deviation)
 
 
-def _terms(column: ModelledColumn, codes: Floats, *, known: bool) -> list[Term]:
-    """What a column may say; `known`: it is one of the two."""
+def _terms(column: ModelledColumn, codes: Floats, equal: Bools, *, known: bool) -> list[list[Term]]:
+    """What a column may say, in one of several ways; `known`: it is one of the two. A number says it by its value or
+    the logarithm of that, and by whether it is the value that is most frequent where cells are `equal`: of
+    those with one visit the first is the last."""
     seen = codes[~np.isnan(codes)]
     if len(seen) == 0:
         return []
@@ -132,60 +149,124 @@ def _terms(column: ModelledColumn, codes: Floats, *, known: bool) -> list[Term]:
         levels, counts = np.unique(seen, return_counts=True)
         if column.pooled or not 2 <= len(levels) <= MOST_LEVELS:
             return []
-        return [Term(column.name, "at", float(level)) for level in np.delete(levels, counts.argmax())]
+        return [[Term(column.name, "at", float(level)) for level in np.delete(levels, counts.argmax())]]
     number = as_number(column)
     if number is None:
         return []
-    piles = number.piles
-    tail = seen[~np.isin(seen, piles)]
+    at = [Term(column.name, "at", pile) for pile in number.piles]
+    tail = seen[~np.isin(seen, number.piles)]
     spread = float(tail.std()) if len(tail) > 1 and np.abs(tail).max() < 1e150 else 0.0
     if not spread > 0:
-        return [Term(column.name, "at", pile) for pile in piles]
+        return [at] if at else []
     centre = float(tail.mean())
-    terms = [Term(column.name, "number", centre, spread)]
+    linear = [Term(column.name, "number", centre, spread)]
     if known:
-        terms.append(Term(column.name, "square", centre, spread))
-    return terms + [Term(column.name, "at", pile) for pile in piles]
+        linear.append(Term(column.name, "square", centre, spread))
+    ways = [linear]
+    if not isinstance(column, Moment) and tail.min() > 0 and (wide := float(np.log(tail).std())) > 0:
+        ways.append([Term(column.name, "log", float(np.log(tail).mean()), wide)])
+    values, counts = np.unique(codes[equal & np.isin(codes, tail)], return_counts=True)
+    if len(values) and counts.max() >= FEWEST:
+        often = Term(column.name, "at", float(values[counts.argmax()]))
+        ways += [[*way, often] for way in ways]
+    return [[*way, *at] for way in ways]
 
 
-def _chance(equal: Bools, open_: Bools, columns: Mapping[str, tuple[ModelledColumn, Floats]]) -> Chance:
-    """A logistic regression of whether cells are equal [n], in rows in which they may not be (`open_`), on those
-    columns that say most of it, one after the other, as long as the rows speak for it (BIC); the first of the columns
-    is one of the two."""
-    y, rows, chosen = equal.astype(float), open_.copy(), list[Term]()
-    terms = {name: _terms(*one, known=place == 0) for place, (name, one) in enumerate(columns.items())}
-    x = np.ones((len(y), 1))
+def _ways(equal: Bools, columns: Mapping[str, _Column]) -> dict[str, list[list[Term]]]:
+    """The same of some columns, of which the first is one of the two."""
+    return {name: _terms(*one, equal, known=place == 0) for place, (name, one) in enumerate(columns.items())}
+
+
+class _Chosen(NamedTuple):
+    """Terms of the columns that say most, their values x [n, 1 + terms] after a constant, and in which rows [n] all of
+    them are known."""
+
+    terms: tuple[Term, ...]
+    x: Floats
+    rows: Bools
+
+
+def _chosen(
+    ways: Mapping[str, list[list[Term]]],
+    columns: Mapping[str, _Column],
+    rows: Bools,
+    count: Callable[[Bools], int],
+    left: Callable[[Floats, Bools], tuple[Floats, Floats]],
+) -> _Chosen:
+    """The columns that say most, one after the other, as long as the rows speak for it (BIC).
+
+    ways   in which ways columns may say something
+    rows   [n] by which that is seen
+    count  how many cases some rows [n] are for a weight
+    left   by values x [n, k] of the terms so far, and rows, what they leave of each row [n] and the weight of it [n]
+    """
+    open_, chosen, x = dict(ways), list[Term](), np.ones((len(rows), 1))
     for _ in range(MOST_COLUMNS):
-        p = _logistic(x @ _weights(y[rows], x[rows], np.ones(int(rows.sum()))))
-        gains = dict[str, float]()
-        for name, own in terms.items():
+        rest, curve = left(x, rows)
+        gains = dict[tuple[str, int], float]()
+        for name, own in open_.items():
             some = rows & ~np.isnan(columns[name][1])
-            count = int(equal[some].sum())
-            if not own or min(count, int(some.sum()) - count) < FEWEST * (x.shape[1] + len(own)):
-                continue
-            new = np.stack([term.of(columns[name][1][some]) for term in own], 1)
-            gains[name] = _gain(y[some], p[some], x[some], new) - 0.5 * len(own) * np.log(some.sum())
+            for way, terms in enumerate(own):
+                if count(some) < FEWEST * (x.shape[1] + len(terms)):
+                    continue
+                new = np.stack([term.of(columns[name][1][some]) for term in terms], 1)
+                gain = _gain(rest[some], curve[some], x[some], new)
+                gains[name, way] = gain - 0.5 * len(terms) * np.log(some.sum())
         best = max(gains, key=gains.__getitem__, default=None)
         if best is None or gains[best] <= 0:
             break
         if not chosen:
-            first = sorted(gains, key=gains.__getitem__, reverse=True)[:LOOKED_AT]
-            terms = {name: own for name, own in terms.items() if name in first}
-        own, rows = terms.pop(best), rows & ~np.isnan(columns[best][1])
-        chosen += own
-        x = np.c_[x, np.stack([term.of(columns[best][1]) for term in own], 1)]
+            first = list(dict.fromkeys(name for name, _ in sorted(gains, key=gains.__getitem__, reverse=True)))
+            open_ = {name: own for name, own in open_.items() if name in first[:LOOKED_AT]}
+        taken, codes = open_.pop(best[0])[best[1]], columns[best[0]][1]
+        rows = rows & ~np.isnan(codes)
+        chosen += taken
+        x = np.c_[x, np.stack([term.of(codes) for term in taken], 1)]
+    return _Chosen(tuple(chosen), x, rows)
+
+
+def _chance(equal: Bools, open_: Bools, columns: Mapping[str, _Column]) -> Chance:
+    """A logistic regression of whether cells are equal [n], in rows in which they may not be (`open_`), on those
+    columns that say most of it; the first of the columns is one of the two."""
+    y = equal.astype(float)
+
+    def left(x: Floats, rows: Bools) -> tuple[Floats, Floats]:
+        p = _logistic(x @ _weights(y[rows], x[rows], np.ones(int(rows.sum()))))
+        return y - p, p * (1 - p)
+
+    def cases(some: Bools) -> int:
+        count = int(equal[some].sum())
+        return min(count, int(some.sum()) - count)
+
+    terms, x, rows = _chosen(_ways(equal, columns), columns, open_, cases, left)
     x, y = x[rows], y[rows]
     draw = np.random.default_rng(0)
     shares = [np.ones(len(y)), *(draw.exponential(size=len(y)) for _ in range(SAMPLES - 1))]
-    return Chance(tuple(chosen), tuple(tuple(_weights(y, x, share).tolist()) for share in shares))
+    return Chance(terms, tuple(tuple(_weights(y, x, share).tolist()) for share in shares))
 
 
-def _gain(y: Floats, p: Floats, x: Floats, new: Floats) -> float:
-    """By how many nats rows [n] of the probabilities p, by columns x [n, q], are likelier with new columns [n, k] as
-    well: the score test (Rao 1948)."""
-    curve = (p * (1 - p))[:, None]
+def _line(logs: Floats, equal: Bools, columns: Mapping[str, _Column]) -> Line:
+    """A linear regression of the logarithms [n] of distances, in rows in which cells are not `equal`, as `_chance`."""
+    apart = ~equal & np.isfinite(logs)
+    y = np.where(apart, logs, 0.0)
+
+    def weights(x: Floats, rows: Bools) -> Floats:
+        return np.asarray(np.linalg.lstsq(x[rows], y[rows], rcond=None)[0])
+
+    def left(x: Floats, rows: Bools) -> tuple[Floats, Floats]:
+        rest = y - x @ weights(x, rows)
+        return rest / max(float(rest[rows].std()), ROUNDING), np.ones(len(y))
+
+    terms, x, rows = _chosen(_ways(equal, columns), columns, apart, lambda some: int(some.sum()), left)
+    return Line(terms, tuple(weights(x, rows).tolist()))
+
+
+def _gain(rest: Floats, curve: Floats, x: Floats, new: Floats) -> float:
+    """By how many nats rows [n] of which a regression on x [n, q] leaves `rest`, whose variance is `curve` [n], are
+    likelier with new columns [n, k] as well: the score test (Rao 1948)."""
+    curve = curve[:, None]
     left = new - x @ np.linalg.lstsq(x * np.sqrt(curve), new * np.sqrt(curve), rcond=None)[0]
-    score = left.T @ (y - p)
+    score = left.T @ rest
     return 0.5 * float(score @ np.linalg.pinv((left * curve).T @ left, hermitian=True) @ score)
 
 
@@ -222,13 +303,13 @@ class Beside(NamedTuple):
 
 
 def beside(
-    order: Order, values: Floats, other: Floats, chance: Floats, likely: Floats, u: Floats, *, low: bool
+    order: Order, values: Floats, other: Floats, chance: Floats, alike: Floats | None, u: Floats, *, low: bool
 ) -> Beside:
     """Fills beside the other cell of an order with ties.
 
     values, other  [m, n] codes of the fills as they were drawn, and of the other cells as those of the same column
     chance         [m, n] how probable it is that they are equal
-    likely         [m, n] the same by the rest of the row alone, by which rows are alike
+    alike          [m, n] what rows are alike by (`Ties.likeness`); None: by the other cell
     u              [m, n] random numbers from 0 to 1
     low            whether the fills are of the lower column
     """
@@ -238,7 +319,7 @@ def beside(
     left = np.where(equal, 0.0, (u - chance) / np.maximum(1 - chance, 1e-12))  # is random again
     seen = np.array(ties.apart)
     known, unknown = (seen[:, 1] + order.shift, seen[:, 0]) if low else (seen[:, 0] - order.shift, seen[:, 1])
-    by, own = (np.array(ties.alike)[:, 0 if low else 1], likely) if ties.alike else (known, other)
+    by, own = (known, other) if alike is None else (np.array(ties.alike)[:, 0 if low else 1], alike)
     ascending = np.lexsort((np.random.default_rng(0).permutation(len(known)), by))  # of equal ones some of all
     by, known, unknown = by[ascending], known[ascending], unknown[ascending]
     size = min(NEAREST, len(known))
@@ -254,5 +335,5 @@ def beside(
         beyond = other * (unknown[at] / known[at]) if low and ties.ratio else other + (unknown[at] - known[at])
         nearer += side * (beyond - other) <= far + noise
         chosen = np.where(place == k, beyond, chosen)
-    moved = ~equal & ((far <= 0) | (nearer <= NEARER * size))
+    moved = ~equal & ((far <= 0) | ((nearer <= NEARER * size) & (chance > NEARER)))
     return Beside(equal, moved, chosen)

@@ -44,6 +44,7 @@ class Selected(Imputer):
     def rows_at_once(self, draws: int, x: Tensor) -> int:
         return self._imputer.rows_at_once(draws, x)
 
+    @torch.inference_mode()
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Draws of the imputer; of a row none of whose ATTEMPTS was accepted one of them, by their probabilities
         (sampling importance resampling: Rubin 1988), the first one where all have none."""
