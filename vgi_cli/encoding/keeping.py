@@ -28,8 +28,13 @@ from vgi_cli.encoding.computing import (
     OtherDate,
     PairLevels,
     RelationCells,
+    Room,
     as_far_as_agrees,
+    between_ends,
     clipped,
+    held_within,
+    leaves_room,
+    room_beside,
     solve,
     width_of,
     with_other_parts,
@@ -41,6 +46,7 @@ from vgi_cli.encoding.orders import keep_orders, orders_without, out_of_order
 from vgi_cli.encoding.other_keys import settled_orders, take_others
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
+from vgi_cli.encoding.relations import departing
 from vgi_cli.encoding.retrying import retry
 from vgi_cli.encoding.skips import against_answers, keep_skips, keep_thresholds, unkept_skips
 from vgi_cli.encoding.spreads import term_spreads
@@ -321,7 +327,7 @@ def _rooms(
         below = max(2 * half_digit(columns[1]), WITHIN * columns[1].deviation)  # the next band begins at its end
         high = high - below
         if not seen:  # what is moved to an end is a value of the column
-            low, high = _held_within(columns[1], low, 1), _held_within(columns[1], high, -1)
+            low, high = held_within(columns[1], low, 1), held_within(columns[1], high, -1)
         before = rooms.get(one.names[1], (np.full(len(missing), -np.inf), np.full(len(missing), np.inf)))
         ends = np.where(known, low, -np.inf), np.where(known, high, np.inf)
         rooms[one.names[1]] = np.maximum(before[0], ends[0]), np.minimum(before[1], ends[1])
@@ -375,15 +381,6 @@ def _parted(observed: Floats, missing: Bools, schema: Schema) -> dict[str, Parte
     bands = [one for one in free if one.how == "bands" and one.names[1] in wanted]
     rooms, anywhere = _rooms(observed, missing, schema, bands), np.full(len(missing), np.inf)
     return {name: Parted(own, rooms.get(name, (-anywhere, anywhere))) for name, own in wanted.items()}
-
-
-def _held_within(column: ModelledColumn, ends: Floats, side: int) -> Floats:
-    """Ends [N] moved up (`side` 1) or down (-1) to values of a rounded column; infinite ones stay."""
-    digit, finite = 2 * half_digit(column), np.isfinite(ends)
-    if not digit or not finite.any():
-        return ends
-    held = column.snap(np.where(finite, ends, 0.0))
-    return np.where(finite, held + side * digit * (side * held < side * ends - WITHIN * digit), ends)
 
 
 def _kept(filled: DrawnRows, schema: Schema, *, guessed: bool = True) -> Apart:
@@ -456,7 +453,7 @@ class _Keeping:
                 self.beyond[:, some] |= ~able & limited
                 # what only has to lie in a band may follow from what is settled
                 known[some, column] = able.all(0) & (not (place and one in self._banded))
-                given[some, column] |= able.all(0) & (not limited)
+                given[some, column] |= able.all(0) & (not limited) & (not leaves_room(one.relation, place))
         one.tried[rows] = ~known[rows, column] | known[np.ix_(rows, one.places)].all(1)
         return {column}
 
@@ -614,6 +611,7 @@ def _determine(
     where some other cell was drawn, and could be drawn otherwise."""
     j, values = cells.places[place], said.values(rows, cells.places)
     of_column = _Told(said, rows, int(j), told)
+    rooms = of_column.rooms(cells, place, values) if leaves_room(cells.relation, place) else []
     if place and (cells.relation.loose or cells.relation.how == "completed"):
         own = [*of_column.levels(j, LATE), *of_column.windows()]
         parted = cells.relation.how in ("part", "groups", "pairs")
@@ -621,6 +619,10 @@ def _determine(
         if own:
             others = list(of_column.other_dates()) if parted else []
             value, able = with_other_parts(cells.columns[place], value, own, others)
+            for room in rooms:  # the narrowest one last
+                some = [*own, between_ends(cells, room)]
+                nearer, as_well = with_other_parts(cells.columns[place], values[..., place], some, others)
+                value, able = np.where(as_well, nearer, value), able | as_well
         groups, both = of_column.levels(j, ("groups",)), of_column.pairs()
         if groups or both:
             value = np.where(able, value, values[..., place])
@@ -628,7 +630,7 @@ def _determine(
             able = agrees & (able | (value != values[..., place]))
     else:
         chance = cells.chance(rows)
-        value, able = solve(cells, place, values, guessed=guessed, chance=chance)
+        value, able = solve(cells, place, values, guessed=guessed, chance=chance, rooms=rooms)
         if cells.relation.apart:
             value, agrees = as_far_as_agrees(cells, place, values, value, of_column.levels(j, LATE), chance)
             able |= agrees
@@ -680,6 +682,37 @@ class _Told(NamedTuple):
             if parts:
                 values = self.said.values(rows, one.places)
                 yield OtherDate(one, one.places.tolist().index(j), parts, values[..., 0])
+
+    def rooms(self, cells: RelationCells, place: int, values: Floats) -> list[Room]:
+        """Where limits of the only other unknown cell of other relations than that of some cells leave the column, at a
+        place of it, the widest room first: by limits that are sure, then by those too that are guesses; none where
+        nothing is said. In values [m, rows, places] draws that lie elsewhere become, in place, what they are beside the
+        other cell as it was drawn, if that lies there."""
+        rows, j, known = self.rows, self.column, self.said.known
+        anywhere = Room(np.full(values.shape[:2], -np.inf), np.full(values.shape[:2], np.inf))
+        sure, likely, others = anywhere, anywhere, list[tuple[Floats, Bools]]()
+        for one in self.told:
+            if one is cells or one.relation.coded or one.unpaired is not None or j not in one.places:
+                continue
+            at, unknown = one.places.tolist().index(j), ~known[np.ix_(rows, one.places)]
+            unknown[:, at] = False
+            unknown &= unknown.sum(1, keepdims=True) == 1
+            for other in np.flatnonzero(unknown.any(0)).tolist():
+                where, own = unknown[:, other], self.said.values(rows, one.places)
+                sure = sure.both(room_beside(one, at, other, own, guessed=False).only(where))
+                likely = likely.both(room_beside(one, at, other, own, guessed=True).only(where))
+                said, able = solve(one, at, own)
+                others.append((said, able & where))
+        found = [room.of_values(cells.columns[place]) for room in (sure, sure.both(likely)) if room.says_something]
+        for said, able in others if found else ():
+            trial = values.copy()
+            trial[..., place] = said
+            stays, taken = (
+                found[-1].holds(own[..., place]) & ~departing(cells.relation, own, cells.digit)
+                for own in (values, trial)
+            )
+            values[..., place] = np.where(~stays & taken & able, said, values[..., place])
+        return found
 
     def pairs(self) -> list[PairLevels]:
         """What is known of the column by pairs of which it is one."""
