@@ -11,7 +11,9 @@ from tests.encoding.test_following import spread
 from tests.encoding.test_relations import codes_in, schema_of
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.dates import counted
 from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.orders import out_of_order
 from vgi_cli.encoding.redundant import as_number
 
 N = 500
@@ -112,3 +114,35 @@ def test_where_no_length_within_the_limits_is_left_the_relations_hold_beyond_the
     assert apart == 0 and not within(draws, schema, "length")
     at = {name: i for i, name in enumerate(schema.modelled)}
     np.testing.assert_allclose(draws[..., at["begin"]] + draws[..., at["length"]], draws[..., at["end"]])
+
+
+@pytest.mark.parametrize("known", ["day", "hundred"])
+def test_what_begins_on_a_known_day_or_in_a_known_hundred_begins_before_it_ends(known: str) -> None:
+    """Also where little of the day is left before the end, less than the small distances that were seen; and not always
+    at its first second then."""
+    table = visits if known == "day" else lines
+    names = ["start", "day", "end"] if known == "day" else ["begin", "hundred", "end"]
+    schema, others = schema_of(table()[names]), table(20_000, seed=1)
+    assert [(one.low, one.high) for one in schema.orders if one.low != known] == [(names[0], "end")]
+    size, first = (86_400, pd.to_datetime(others.day)) if known == "day" else (100, 100 * others.hundred)
+    left = (others.end - first) / (pd.Timedelta(1, "s") if known == "day" else 1)
+    true = codes_in(others[names][left < size / 10], schema)
+    missing = np.zeros(true.shape, bool)
+    missing[:, 0] = True
+    of = counted(schema.encoded[0])
+    begin = 0.0 if of is None else of[1]
+    drawn = np.floor((true[:, 0] + begin) / size) + np.random.default_rng(0).uniform(0.2, 0.9, (3, len(true)))
+    draws = np.repeat(true[None], 3, 0)
+    draws[..., 0] = schema.encoded[0].held(size * drawn - begin)
+    assert len(true) > 20 and out_of_order(draws, schema).all()
+    assert keep_relations(draws, np.where(missing, 0.0, true), missing, schema).count() == 0
+    assert not out_of_order(draws, schema).any()
+    assert (np.abs(np.mod(draws[..., 0] + begin + size / 2, size) - size / 2) < 0.01).mean() < 0.1
+
+
+def test_a_missing_day_goes_along_with_what_begins_before_its_end() -> None:
+    frame = visits()[["start", "day", "end"]]
+    schema = schema_of(frame)
+    before, draws, apart = filled_without(frame, schema, "start", "day")
+    assert out_of_order(before, schema).mean() > 0.3
+    assert apart == 0 and not out_of_order(draws, schema).any()

@@ -187,19 +187,26 @@ def solve(
             return value, able
         near, as_well = _within(column, _as_rounded(cells, 0, first, computed, chance), between, guessed=guessed)
         return np.where(as_well, near, value), able | as_well
-    around = [first + side * relation.open_by(first, cells.digit, side) for side in (-1, 1)]
-    if relation.how == "product":  # on its side of zero
-        around = [np.where(np.sign(end) == -np.sign(first), 0.0, end) for end in around]
-    ends = [relation.solved(values, place, end) for end in around]
-    low, high = np.minimum(*ends), np.maximum(*ends)
+    low, high = left_by_rounding(relation, place, values, cells.digit)
     between = _Between(low, high, noise)
     value, able = _within(column, computed, between, guessed=guessed)
     if relation.slack and chance is not None:
         moved = _as_rounded(cells, place, values[..., place], computed, chance)
     else:
-        moved = _brought(values[..., place], *_within_limits(column, *_within_rooms(low, high, rooms)))
+        moved = brought(values[..., place], *_within_limits(column, *_within_rooms(low, high, rooms)))
     nearest, as_well = _within(column, moved, between, guessed=guessed)
     return np.where(as_well, nearest, value), able | as_well
+
+
+def left_by_rounding(relation: Relation, place: int, values: Floats, half: float) -> tuple[Floats, Floats]:
+    """From where to where [..] the cell at a place (from 1 on) of a sum or a product lies whose first cell is rounded
+    to twice `half`, by the other ones of values [.., columns]."""
+    first = values[..., 0]
+    around = [first + side * relation.open_by(first, half, side) for side in (-1, 1)]
+    if relation.how == "product":  # on its side of zero
+        around = [np.where(np.sign(end) == -np.sign(first), 0.0, end) for end in around]
+    ends = [relation.solved(values, place, end) for end in around]
+    return np.minimum(*ends), np.maximum(*ends)
 
 
 def _off_half_way(values: Floats, digit: Floats, to: HalfWay) -> Floats:
@@ -219,7 +226,7 @@ def _as_rounded(cells: RelationCells, place: int, drawn: Floats, said: Floats, c
     half = cells.half / weights[place]
     near = np.abs(drawn - said) <= (1 - NEARLY) * half
     if relation.apart and chance is None:
-        return np.where(near, drawn, _brought(drawn, said - half, said + half))
+        return np.where(near, drawn, brought(drawn, said - half, said + half))
     if relation.apart and chance is not None:
         seen = np.array(relation.apart)[np.minimum((chance * len(relation.apart)).astype(int), len(relation.apart) - 1)]
         return np.where(near, drawn, said + (1 if place == 0 else -1) * (seen - relation.constant))
@@ -650,7 +657,7 @@ def _at_another_time(column: Moment, values: Floats, wanted: Sequence[Wanted], e
     return np.where(inside | ~(low < high), values, near)
 
 
-def _brought(values: Floats, low: Floats, high: Floats) -> Floats:
+def brought(values: Floats, low: Floats, high: Floats) -> Floats:
     """Values from low to high: those beyond are moved by whole widths, so that they lie there as the others do (a
     moment of another day keeps its time), and not at the ends."""
     moved = _by_widths(values, low, high)

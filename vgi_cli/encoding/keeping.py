@@ -34,6 +34,7 @@ from vgi_cli.encoding.computing import (
     clipped,
     held_within,
     leaves_room,
+    left_by_rounding,
     room_beside,
     solve,
     width_of,
@@ -270,14 +271,22 @@ def _in_orders(schema: Schema) -> set[str]:
 
 def _free(schema: Schema) -> list[Relation]:
     """The relations that leave their second column some room, which no other one settles."""
-    bands = [one for one in schema.relations if one.how in LATE]
-    return [one for one in bands if one.names[1] not in _settled(schema)]
+    return [one for one in schema.relations if _leaves_second(one) and one.names[1] not in _settled(schema)]
+
+
+def _leaves_second(relation: Relation) -> bool:
+    """Whether a relation of two columns leaves the second one some room: levels of bands, parts, and what is rounded
+    (the day of a time)."""
+    rounded = relation.how in ("sum", "product") and len(relation.names) == 2 and relation.rounded
+    return relation.how in LATE or (rounded and not relation.slack)
 
 
 def _settled(schema: Schema) -> set[str]:
-    """The columns of relations that leave them no room, and levels and parts that follow from others."""
-    exact = {name for one in schema.relations if one.how not in (*LATE, "completed") for name in one.names}
-    return exact | {one.names[0] for one in schema.relations if one.how in LATE}
+    """The columns of relations that leave them no room, and levels, parts and rounded numbers that follow from
+    others."""
+    exact = [one for one in schema.relations if not _leaves_second(one) and one.how != "completed"]
+    named = {name for one in exact for name in one.names}
+    return named | {one.names[0] for one in schema.relations if _leaves_second(one)}
 
 
 def _aged(schema: Schema) -> Iterator[tuple[Relation, int]]:
@@ -312,8 +321,9 @@ def _departs(filled: DrawnRows, schema: Schema) -> dict[Relation, Bools]:
 def _rooms(
     observed: Floats, missing: Bools, schema: Schema, bands: Sequence[Relation], *, seen: bool = True
 ) -> dict[str, tuple[Floats, Floats]]:
-    """By columns of numbers in bands, from where to where [N] the observed levels leave it to them, and dates with
-    observed parts. `seen`: the outermost bands are as wide as what was seen, else without end."""
+    """By columns of numbers in bands, or of which a rounded one follows, from where to where [N] the observed levels
+    and rounded numbers leave it to them, and dates with observed parts. `seen`: the outermost bands are as wide as what
+    was seen, else without end."""
     rooms: dict[str, tuple[Floats, Floats]] = {}
     parts: dict[str, list[Wanted]] = {}
     for one in bands:
@@ -322,11 +332,15 @@ def _rooms(
             parts.setdefault(one.names[1], []).append(Wanted(one, observed[:, first], ~missing[:, first]))
             continue
         columns = schema.encoded[first], schema.encoded[second]
-        cells = RelationCells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
-        low, high, known = Levels(cells, observed[:, first], ~missing[:, first]).ends(seen=seen)
-        below = max(2 * half_digit(columns[1]), WITHIN * columns[1].deviation)  # the next band begins at its end
-        high = high - below
-        if not seen:  # what is moved to an end is a value of the column
+        if one.how in LATE:
+            cells = RelationCells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
+            low, high, known = Levels(cells, observed[:, first], ~missing[:, first]).ends(seen=seen)
+            below = max(2 * half_digit(columns[1]), WITHIN * columns[1].deviation)  # the next band begins at its end
+            high = high - below
+        else:
+            known = ~missing[:, first]
+            low, high = left_by_rounding(one, 1, observed[:, [first, second]], half_digit(columns[0]))
+        if not seen or one.rounded:  # what is moved to an end is a value of the column
             low, high = held_within(columns[1], low, 1), held_within(columns[1], high, -1)
         before = rooms.get(one.names[1], (np.full(len(missing), -np.inf), np.full(len(missing), np.inf)))
         ends = np.where(known, low, -np.inf), np.where(known, high, np.inf)
