@@ -362,6 +362,21 @@ class Clock:
         return _offset(self.offset) if self.fixed else None if "%z" in self.format else 0
 
     @property
+    def changes(self) -> bool:
+        """Whether they are datetimes in a time zone whose clocks are not ahead by the same at all moments."""
+        return self.what == "datetime" and self.zone is not None and self.east is None
+
+    def ahead(self, seconds: Floats) -> Floats:
+        """Seconds [n] by which the clocks of its time zone are ahead of UTC at moments so many seconds after
+        1970-01-01 [n]; NaN where there is no moment."""
+        zone, begin = ZoneInfo(self.zone or "UTC"), datetime(1970, 1, 1, tzinfo=UTC)
+        found = np.full(seconds.shape, np.nan)
+        for place in np.flatnonzero(np.isfinite(seconds)).tolist():
+            east = (begin + timedelta(seconds=float(seconds[place]))).astimezone(zone).utcoffset()
+            found[place] = 0.0 if east is None else east.total_seconds()
+        return found
+
+    @property
     def per(self) -> int:
         """Ticks of one unit of a value: of a day (of dates) or of a second."""
         ticks: int = 10 ** DECIMALS[self.unit]

@@ -78,13 +78,84 @@ def width_of(cell: tuple[RelationCells, int]) -> float:
     return cells.half / cells.columns[0].deviation
 
 
+def leaves_room(relation: Relation, place: int) -> bool:
+    """Whether the other cells of a relation leave the one at a place several values, of which the drawn one decides."""
+    return bool(relation.slack) or (place > 0 and (relation.loose or relation.rounded or relation.how == "completed"))
+
+
+class Room(NamedTuple):
+    """From where to where cells [m, n] may lie; without end where nothing is said."""
+
+    low: Floats
+    high: Floats
+
+    def holds(self, values: Floats) -> Bools:
+        """Whether values [m, n] lie there."""
+        return np.asarray((values >= self.low) & (values <= self.high))
+
+    def both(self, other: Room) -> Room:
+        """Where cells lie in this one and in another one."""
+        return Room(np.maximum(self.low, other.low), np.minimum(self.high, other.high))
+
+    def only(self, rows: Bools) -> Room:
+        """The same in some rows [n] alone."""
+        return Room(np.where(rows, self.low, -np.inf), np.where(rows, self.high, np.inf))
+
+    @property
+    def says_something(self) -> bool:
+        """Whether some cell has an end."""
+        return bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
+
+    def of_values(self, column: ModelledColumn) -> Room:
+        """The same, from the first to the last value of a rounded column that lies there."""
+        return Room(held_within(column, self.low, 1), held_within(column, self.high, -1))
+
+
+def room_beside(cells: RelationCells, place: int, other: int, values: Floats, *, guessed: bool) -> Room:
+    """Where the cell at a place of values [m, n, columns] may lie so that what it says of the one at `other`, the only
+    other unknown one, is within the limits of its column. `guessed`: those too that the observed values suggest."""
+    relation, number = cells.relation, as_number(cells.columns[other])
+    nothing = Room(np.full(values.shape[:2], -np.inf), np.full(values.shape[:2], np.inf))
+    if number is None or (relation.how == "completed" and (other or not place)):
+        return nothing
+    ends = number.ends if guessed else number.given_ends
+    beside = [values.copy(), values.copy()]
+    for own, end in zip(beside, ends, strict=True):
+        own[..., other] = end
+    if relation.how == "completed":
+        least, most = (relation.window(own, place, own[..., 0]) for own in beside)
+        low, high = (least[0], most[1]) if place > 1 else (most[0], least[1])  # NaN of limits that are infinite
+        return Room(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high - NOTHING))
+    if relation.how == "product" and any((relation.factors(own)[..., other] < 0).any() for own in beside):
+        return nothing
+    found = np.stack([relation.solved(own, place, own[..., 0]) for own in beside])
+    known = ~np.isnan(found).any(0)
+    return Room(np.where(known, found.min(0), -np.inf), np.where(known, found.max(0), np.inf))
+
+
+def held_within(column: ModelledColumn, ends: Floats, side: int) -> Floats:
+    """Ends [..] moved up (`side` 1) or down (-1) to values of a rounded column; infinite ones stay."""
+    digit, finite = 2 * half_digit(column), np.isfinite(ends)
+    if not digit or not finite.any():
+        return ends
+    held = column.snap(np.where(finite, ends, 0.0))
+    return np.where(finite, held + side * digit * (side * held < side * ends - WITHIN * digit), ends)
+
+
 def solve(
-    cells: RelationCells, place: int, values: Floats, *, guessed: bool = True, chance: Floats | None = None
+    cells: RelationCells,
+    place: int,
+    values: Floats,
+    *,
+    guessed: bool = True,
+    chance: Floats | None = None,
+    rooms: Sequence[Room] = (),
 ) -> tuple[Floats, Bools]:
     """What the other cells of values [m, n, columns] say of the one at `place` [m, n], and whether its column admits
     it. Of a cell whose rounded sum is known, or of any where all columns are rounded, the value that it has, moved to
     where it has to lie. `guessed`: whether limits count that are guesses from the values which were observed; `chance`:
-    random numbers from 0 to 1 [m, n] by which it is moved where all columns are rounded."""
+    random numbers from 0 to 1 [m, n] by which it is moved where all columns are rounded; `rooms`: where a cell whose
+    rounded sum or product is known lies as far as it can, the widest one first."""
     relation, column, first = cells.relation, cells.columns[place], values[..., 0]
     if relation.coded and place == 0:
         code = relation.said_in(values)
@@ -116,19 +187,26 @@ def solve(
             return value, able
         near, as_well = _within(column, _as_rounded(cells, 0, first, computed, chance), between, guessed=guessed)
         return np.where(as_well, near, value), able | as_well
-    around = [first + side * relation.open_by(first, cells.digit, side) for side in (-1, 1)]
-    if relation.how == "product":  # on its side of zero
-        around = [np.where(np.sign(end) == -np.sign(first), 0.0, end) for end in around]
-    ends = [relation.solved(values, place, end) for end in around]
-    low, high = np.minimum(*ends), np.maximum(*ends)
+    low, high = left_by_rounding(relation, place, values, cells.digit)
     between = _Between(low, high, noise)
     value, able = _within(column, computed, between, guessed=guessed)
     if relation.slack and chance is not None:
         moved = _as_rounded(cells, place, values[..., place], computed, chance)
     else:
-        moved = _brought(values[..., place], *_within_limits(column, low, high))
+        moved = brought(values[..., place], *_within_limits(column, *_within_rooms(low, high, rooms)))
     nearest, as_well = _within(column, moved, between, guessed=guessed)
     return np.where(as_well, nearest, value), able | as_well
+
+
+def left_by_rounding(relation: Relation, place: int, values: Floats, half: float) -> tuple[Floats, Floats]:
+    """From where to where [..] the cell at a place (from 1 on) of a sum or a product lies whose first cell is rounded
+    to twice `half`, by the other ones of values [.., columns]."""
+    first = values[..., 0]
+    around = [first + side * relation.open_by(first, half, side) for side in (-1, 1)]
+    if relation.how == "product":  # on its side of zero
+        around = [np.where(np.sign(end) == -np.sign(first), 0.0, end) for end in around]
+    ends = [relation.solved(values, place, end) for end in around]
+    return np.minimum(*ends), np.maximum(*ends)
 
 
 def _off_half_way(values: Floats, digit: Floats, to: HalfWay) -> Floats:
@@ -148,7 +226,7 @@ def _as_rounded(cells: RelationCells, place: int, drawn: Floats, said: Floats, c
     half = cells.half / weights[place]
     near = np.abs(drawn - said) <= (1 - NEARLY) * half
     if relation.apart and chance is None:
-        return np.where(near, drawn, _brought(drawn, said - half, said + half))
+        return np.where(near, drawn, brought(drawn, said - half, said + half))
     if relation.apart and chance is not None:
         seen = np.array(relation.apart)[np.minimum((chance * len(relation.apart)).astype(int), len(relation.apart) - 1)]
         return np.where(near, drawn, said + (1 if place == 0 else -1) * (seen - relation.constant))
@@ -165,7 +243,7 @@ def as_far_as_agrees(
     `levels` say of it, drawn by `chance` [m, n] as often as they were seen, or the nearest to what was drawn. As it was
     where none has them or no part is known. values [m, n, columns]."""
     relation, column = cells.relation, cells.columns[place]
-    parted = np.logical_or.reduce([one.rows for one in levels if one.cells.relation.how == "part"], initial=False)
+    parted = np.logical_or.reduce([one.rows for one in levels if one.parts], initial=False)
     rows = np.flatnonzero(parted)
     if not len(rows):
         return found, np.zeros(found.shape, bool)
@@ -260,10 +338,10 @@ def within_levels(
     they do; `chance`: random numbers from 0 to 1 [m, n] by which levels of groups are drawn."""
     if levels[0].cells.relation.how == "groups":
         return within_groups(column, values, levels, chance=chance)
-    if isinstance(column, Moment) and any(one.cells.relation.how == "part" for one in levels):
+    if isinstance(column, Moment) and any(one.parts for one in levels):
         found, able = _with_parts(column, values, levels, guessed=guessed)
-        bands = [one for one in levels if one.cells.relation.how != "part"]
-        none = ~np.logical_or.reduce([one.rows for one in levels if one not in bands])
+        bands = [one for one in levels if not one.parts]
+        none = ~np.logical_or.reduce([one.rows for one in levels if one.parts])
         if bands and none.any():
             value, as_well = _in_bands(column, values, bands, guessed=guessed)
             found, able = np.where(none, value, found), np.where(none, as_well, able)
@@ -380,6 +458,11 @@ class Levels(NamedTuple):
         window = np.where(rows, low, -np.inf), np.where(rows, high, np.inf)
         return cls(cells, values[..., 0], rows, window)
 
+    @property
+    def parts(self) -> bool:
+        """Whether they are parts of a date."""
+        return self.window is None and self.cells.relation.how == "part"
+
     def of(self, rows: Ints) -> Levels:
         """The same of some rows."""
         window = None if self.window is None else (self.window[0][:, rows], self.window[1][:, rows])
@@ -402,7 +485,7 @@ class Levels(NamedTuple):
         """Where the numbers have to lie, [m, n] from low to high: the outermost bands are as wide as what was `seen`,
         else without end; and whether the levels are some of the relation."""
         if self.window is not None:
-            return *self.window, np.isfinite(self.window[0]) | ~self.rows
+            return *self.window, ~np.isnan(self.window[0]) | ~self.rows
         relation, number = self.cells.relation, as_number(self.cells.columns[1])
         assert number is not None, "bands are of numbers"
         outer = (min(number.low, relation.cuts[0]), max(number.high, relation.cuts[-1])) if seen else (-np.inf, np.inf)
@@ -418,6 +501,13 @@ class Levels(NamedTuple):
         if self.window is not None:
             return (values >= self.window[0]) & (values < self.window[1])
         return np.asarray((self.cells.relation.said(values) == self.level) | ~self.rows)
+
+
+def between_ends(cells: RelationCells, room: Room) -> Levels:
+    """A room of the second column of bands or parts, or of a date, as what is known of it."""
+    digit = max(2 * half_digit(cells.columns[1]), WITHIN)
+    everywhere = np.ones(room.low.shape[1:], bool)
+    return Levels(cells, np.zeros(room.low.shape), everywhere, (room.low, room.high + digit))
 
 
 class PairLevels(NamedTuple):
@@ -508,8 +598,8 @@ def _held_to(column: ModelledColumn, low: Floats, high: Floats) -> tuple[Floats,
 def _with_parts(column: Moment, values: Floats, levels: Sequence[Levels], *, guessed: bool) -> tuple[Floats, Bools]:
     """Moments [m, n] moved to where some parts of them are what is known, within bands that are known too, and which
     of them the column admits there."""
-    bands = [one for one in levels if one.cells.relation.how != "part"]
-    wanted = [Wanted(one.cells.relation, one.level, one.rows) for one in levels if one not in bands]
+    bands = [one for one in levels if not one.parts]
+    wanted = [Wanted(one.cells.relation, one.level, one.rows) for one in levels if one.parts]
     low, high, known = np.full(values.shape, -np.inf), np.full(values.shape, np.inf), np.ones(values.shape, bool)
     for one in bands:
         least, most, told = one.ends()
@@ -567,7 +657,7 @@ def _at_another_time(column: Moment, values: Floats, wanted: Sequence[Wanted], e
     return np.where(inside | ~(low < high), values, near)
 
 
-def _brought(values: Floats, low: Floats, high: Floats) -> Floats:
+def brought(values: Floats, low: Floats, high: Floats) -> Floats:
     """Values from low to high: those beyond are moved by whole widths, so that they lie there as the others do (a
     moment of another day keeps its time), and not at the ends."""
     moved = _by_widths(values, low, high)
@@ -601,6 +691,14 @@ def _within(column: ModelledColumn, values: Floats, between: _Between, *, guesse
     held = column.held(np.where(finite, values, number.low))
     able = finite & (held >= low - noise) & (held <= high + noise) & (held >= least - noise) & (held <= most + noise)
     return np.clip(held, least, most), able
+
+
+def _within_rooms(low: Floats, high: Floats, rooms: Sequence[Room]) -> tuple[Floats, Floats]:
+    """From where to where a value may lie, within all of some rooms too that leave some of that, one after another."""
+    for room in rooms:
+        some = (low <= room.high) & (high >= room.low)
+        low, high = np.where(some, np.maximum(low, room.low), low), np.where(some, np.minimum(high, room.high), high)
+    return low, high
 
 
 def _within_limits(column: ModelledColumn, low: Floats, high: Floats) -> tuple[Floats, Floats]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,15 @@ def counted(column: ModelledColumn) -> tuple[Count, float] | None:
     if clock.what == "date" and clock.unit in ("Q", "M", "D"):
         return ("Q" if clock.unit == "Q" else "M" if clock.unit == "M" else "D"), float(clock.origin)
     return None
+
+
+def by_its_clock(column: Moment, codes: Floats) -> tuple[Moment, Floats]:
+    """A column of datetimes in a time zone whose offset changes as one of the local times that its clocks show, and its
+    codes [n] as codes of that; another column and its codes as they are."""
+    clock = column.clock
+    if not clock.changes:
+        return column, codes
+    return replace(column, clock=replace(clock, zone="UTC")), codes + clock.ahead(codes + clock.origin / clock.per)
 
 
 def part_between(column: ModelledColumn, other: ModelledColumn, first: Floats, second: Floats) -> Relation | None:

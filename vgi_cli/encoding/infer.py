@@ -42,6 +42,7 @@ from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
 from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
 from vgi_cli.encoding.keys import answering_keys, gaps_by_keys, keys_among
+from vgi_cli.encoding.local_parts import local_parts
 from vgi_cli.encoding.mostly_empty import mostly_empty_among
 from vgi_cli.encoding.nested import nested_among
 from vgi_cli.encoding.orders import orders_among
@@ -108,6 +109,8 @@ def infer_schema(
     twins = without_excepted(redundant(found, schema), excepted)
     doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(twins, schema)]
     keys = excepted_keys(table, schema, [one.relation.names[0] for one in excepted])
+    if encoding.relations == "keep" and looked_for(table, schema):
+        doubts += capped(local_parts(table, schema))
     doubts += capped(unshown_lines(table, schema))
     doubts += capped([*excepted_words(excepted, table, schema), *excepted_key_words(keys, schema)])
     return schema, _notes(table, schema, rows is not None, kinds) + quantities + doubts

@@ -28,8 +28,14 @@ from vgi_cli.encoding.computing import (
     OtherDate,
     PairLevels,
     RelationCells,
+    Room,
     as_far_as_agrees,
+    between_ends,
     clipped,
+    held_within,
+    leaves_room,
+    left_by_rounding,
+    room_beside,
     solve,
     width_of,
     with_other_parts,
@@ -41,6 +47,7 @@ from vgi_cli.encoding.orders import keep_orders, orders_without, out_of_order
 from vgi_cli.encoding.other_keys import settled_orders, take_others
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
+from vgi_cli.encoding.relations import departing
 from vgi_cli.encoding.retrying import retry
 from vgi_cli.encoding.skips import against_answers, keep_skips, keep_thresholds, unkept_skips
 from vgi_cli.encoding.spreads import term_spreads
@@ -271,14 +278,22 @@ def _in_orders(schema: Schema) -> set[str]:
 
 def _free(schema: Schema) -> list[Relation]:
     """The relations that leave their second column some room, which no other one settles."""
-    bands = [one for one in schema.relations if one.how in LATE]
-    return [one for one in bands if one.names[1] not in _settled(schema)]
+    return [one for one in schema.relations if _leaves_second(one) and one.names[1] not in _settled(schema)]
+
+
+def _leaves_second(relation: Relation) -> bool:
+    """Whether a relation of two columns leaves the second one some room: levels of bands, parts, and what is rounded
+    (the day of a time)."""
+    rounded = relation.how in ("sum", "product") and len(relation.names) == 2 and relation.rounded
+    return relation.how in LATE or (rounded and not relation.slack)
 
 
 def _settled(schema: Schema) -> set[str]:
-    """The columns of relations that leave them no room, and levels and parts that follow from others."""
-    exact = {name for one in schema.relations if one.how not in (*LATE, "completed") for name in one.names}
-    return exact | {one.names[0] for one in schema.relations if one.how in LATE}
+    """The columns of relations that leave them no room, and levels, parts and rounded numbers that follow from
+    others."""
+    exact = [one for one in schema.relations if not _leaves_second(one) and one.how != "completed"]
+    named = {name for one in exact for name in one.names}
+    return named | {one.names[0] for one in schema.relations if _leaves_second(one)}
 
 
 def _aged(schema: Schema) -> Iterator[tuple[Relation, int]]:
@@ -313,8 +328,9 @@ def _departs(filled: DrawnRows, schema: Schema) -> dict[Relation, Bools]:
 def _rooms(
     observed: Floats, missing: Bools, schema: Schema, bands: Sequence[Relation], *, seen: bool = True
 ) -> dict[str, tuple[Floats, Floats]]:
-    """By columns of numbers in bands, from where to where [N] the observed levels leave it to them, and dates with
-    observed parts. `seen`: the outermost bands are as wide as what was seen, else without end."""
+    """By columns of numbers in bands, or of which a rounded one follows, from where to where [N] the observed levels
+    and rounded numbers leave it to them, and dates with observed parts. `seen`: the outermost bands are as wide as what
+    was seen, else without end."""
     rooms: dict[str, tuple[Floats, Floats]] = {}
     parts: dict[str, list[Wanted]] = {}
     for one in bands:
@@ -323,12 +339,16 @@ def _rooms(
             parts.setdefault(one.names[1], []).append(Wanted(one, observed[:, first], ~missing[:, first]))
             continue
         columns = schema.encoded[first], schema.encoded[second]
-        cells = RelationCells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
-        low, high, known = Levels(cells, observed[:, first], ~missing[:, first]).ends(seen=seen)
-        below = max(2 * half_digit(columns[1]), WITHIN * columns[1].deviation)  # the next band begins at its end
-        high = high - below
-        if not seen:  # what is moved to an end is a value of the column
-            low, high = _held_within(columns[1], low, 1), _held_within(columns[1], high, -1)
+        if one.how in LATE:
+            cells = RelationCells(one, columns, np.array([first, second]), 0.0, 0.0, np.zeros(len(missing), bool))
+            low, high, known = Levels(cells, observed[:, first], ~missing[:, first]).ends(seen=seen)
+            below = max(2 * half_digit(columns[1]), WITHIN * columns[1].deviation)  # the next band begins at its end
+            high = high - below
+        else:
+            known = ~missing[:, first]
+            low, high = left_by_rounding(one, 1, observed[:, [first, second]], half_digit(columns[0]))
+        if not seen or one.rounded:  # what is moved to an end is a value of the column
+            low, high = held_within(columns[1], low, 1), held_within(columns[1], high, -1)
         before = rooms.get(one.names[1], (np.full(len(missing), -np.inf), np.full(len(missing), np.inf)))
         ends = np.where(known, low, -np.inf), np.where(known, high, np.inf)
         rooms[one.names[1]] = np.maximum(before[0], ends[0]), np.minimum(before[1], ends[1])
@@ -382,15 +402,6 @@ def _parted(observed: Floats, missing: Bools, schema: Schema) -> dict[str, Parte
     bands = [one for one in free if one.how == "bands" and one.names[1] in wanted]
     rooms, anywhere = _rooms(observed, missing, schema, bands), np.full(len(missing), np.inf)
     return {name: Parted(own, rooms.get(name, (-anywhere, anywhere))) for name, own in wanted.items()}
-
-
-def _held_within(column: ModelledColumn, ends: Floats, side: int) -> Floats:
-    """Ends [N] moved up (`side` 1) or down (-1) to values of a rounded column; infinite ones stay."""
-    digit, finite = 2 * half_digit(column), np.isfinite(ends)
-    if not digit or not finite.any():
-        return ends
-    held = column.snap(np.where(finite, ends, 0.0))
-    return np.where(finite, held + side * digit * (side * held < side * ends - WITHIN * digit), ends)
 
 
 def _kept(filled: DrawnRows, schema: Schema, *, guessed: bool = True) -> Apart:
@@ -463,7 +474,7 @@ class _Keeping:
                 self.beyond[:, some] |= ~able & limited
                 # what only has to lie in a band may follow from what is settled
                 known[some, column] = able.all(0) & (not (place and one in self._banded))
-                given[some, column] |= able.all(0) & (not limited)
+                given[some, column] |= able.all(0) & (not limited) & (not leaves_room(one.relation, place))
         one.tried[rows] = ~known[rows, column] | known[np.ix_(rows, one.places)].all(1)
         return {column}
 
@@ -621,6 +632,7 @@ def _determine(
     where some other cell was drawn, and could be drawn otherwise."""
     j, values = cells.places[place], said.values(rows, cells.places)
     of_column = _Told(said, rows, int(j), told)
+    rooms = of_column.rooms(cells, place, values) if leaves_room(cells.relation, place) else []
     if place and (cells.relation.loose or cells.relation.how == "completed"):
         own = [*of_column.levels(j, LATE), *of_column.windows()]
         parted = cells.relation.how in ("part", "groups", "pairs")
@@ -628,6 +640,10 @@ def _determine(
         if own:
             others = list(of_column.other_dates()) if parted else []
             value, able = with_other_parts(cells.columns[place], value, own, others)
+            for room in rooms:  # the narrowest one last
+                some = [*own, between_ends(cells, room)]
+                nearer, as_well = with_other_parts(cells.columns[place], values[..., place], some, others)
+                value, able = np.where(as_well, nearer, value), able | as_well
         groups, both = of_column.levels(j, ("groups",)), of_column.pairs()
         if groups or both:
             value = np.where(able, value, values[..., place])
@@ -635,7 +651,7 @@ def _determine(
             able = agrees & (able | (value != values[..., place]))
     else:
         chance = cells.chance(rows)
-        value, able = solve(cells, place, values, guessed=guessed, chance=chance)
+        value, able = solve(cells, place, values, guessed=guessed, chance=chance, rooms=rooms)
         if cells.relation.apart:
             value, agrees = as_far_as_agrees(cells, place, values, value, of_column.levels(j, LATE), chance)
             able |= agrees
@@ -687,6 +703,37 @@ class _Told(NamedTuple):
             if parts:
                 values = self.said.values(rows, one.places)
                 yield OtherDate(one, one.places.tolist().index(j), parts, values[..., 0])
+
+    def rooms(self, cells: RelationCells, place: int, values: Floats) -> list[Room]:
+        """Where limits of the only other unknown cell of other relations than that of some cells leave the column, at a
+        place of it, the widest room first: by limits that are sure, then by those too that are guesses; none where
+        nothing is said. In values [m, rows, places] draws that lie elsewhere become, in place, what they are beside the
+        other cell as it was drawn, if that lies there."""
+        rows, j, known = self.rows, self.column, self.said.known
+        anywhere = Room(np.full(values.shape[:2], -np.inf), np.full(values.shape[:2], np.inf))
+        sure, likely, others = anywhere, anywhere, list[tuple[Floats, Bools]]()
+        for one in self.told:
+            if one is cells or one.relation.coded or one.unpaired is not None or j not in one.places:
+                continue
+            at, unknown = one.places.tolist().index(j), ~known[np.ix_(rows, one.places)]
+            unknown[:, at] = False
+            unknown &= unknown.sum(1, keepdims=True) == 1
+            for other in np.flatnonzero(unknown.any(0)).tolist():
+                where, own = unknown[:, other], self.said.values(rows, one.places)
+                sure = sure.both(room_beside(one, at, other, own, guessed=False).only(where))
+                likely = likely.both(room_beside(one, at, other, own, guessed=True).only(where))
+                said, able = solve(one, at, own)
+                others.append((said, able & where))
+        found = [room.of_values(cells.columns[place]) for room in (sure, sure.both(likely)) if room.says_something]
+        for said, able in others if found else ():
+            trial = values.copy()
+            trial[..., place] = said
+            stays, taken = (
+                found[-1].holds(own[..., place]) & ~departing(cells.relation, own, cells.digit)
+                for own in (values, trial)
+            )
+            values[..., place] = np.where(~stays & taken & able, said, values[..., place])
+        return found
 
     def pairs(self) -> list[PairLevels]:
         """What is known of the column by pairs of which it is one."""

@@ -25,6 +25,7 @@ from vgi_cli.columns.scale import decades
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.comparable import comparable
+from vgi_cli.encoding.computing import brought
 from vgi_cli.encoding.dates import Parted
 from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, days_and_times, half_digit, shift_between
 from vgi_cli.encoding.ties import NOISE, Pair, beside, crossed, same, ties_of
@@ -537,8 +538,8 @@ def _closed(orders: Sequence[Order], per: Mapping[str, float]) -> _Closed:
 def _between(
     column: ModelledColumn, values: Floats, low: _Limit, high: _Limit, room: tuple[Floats | float, Floats | float]
 ) -> Floats:
-    """Values as their column holds them, between two limits and within a room; as they were where it holds none
-    there."""
+    """Values as their column holds them, between two limits and within a room, anywhere where that is narrower than
+    small distances from the limits; as they were where it holds none there."""
     number = as_number(column)
     assert number is not None, "orders are of numbers"
     least, most = np.maximum(number.ends[0], room[0]), np.minimum(number.ends[1], room[1])
@@ -546,6 +547,8 @@ def _between(
     above, below = low.beside(values, 1), high.beside(values, -1)
     moved = np.where(values < low.ends, above, np.where(values > high.ends, below, values))
     inside = (values >= low.ends) & (values <= high.ends)
+    beyond = ((moved < room[0]) | (moved > room[1])) & (bottom <= top)  # its room is narrower than they are apart
+    moved = np.where(beyond, brought(values, bottom, top), moved)
     moved = np.where(inside, values, np.clip(moved, bottom, np.maximum(bottom, top)))
     digit = 2 * half_digit(column)
     held, able = values, inside

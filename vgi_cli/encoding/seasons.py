@@ -14,7 +14,7 @@ from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import named
-from vgi_cli.encoding.dates import part_between
+from vgi_cli.encoding.dates import by_its_clock, part_between
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.base import Table
 
@@ -63,19 +63,21 @@ def seasons(table: Table, schema: Schema) -> list[str]:
     for moment in moments:
         if moment.name not in codes:
             continue
+        local, times = by_its_clock(moment, codes[moment.name])
+        shown = {**codes, moment.name: times}
         days = codes[moment.name] * (DAYS.get(moment.clock.unit, 1.0) if moment.kind == "date" else 1 / 86_400)
         for cycle, length, part in CYCLES:
             spanned = np.nanmax(days) - np.nanmin(days) >= PERIODS * length
             if not spanned or (cycle == "day" and moment.kind == "date"):
                 continue
-            if any(_tells(one, moment, codes, cycle) for one in schema.encoded if one.name in codes):
+            if any(_tells(one, local, shown, cycle) for one in schema.encoded if one.name in codes):
                 continue
             found = {}
             for other in holed:
                 y = codes.get(other.name)
                 if y is None or _share(y, days, length, [], choice) is None:  # nothing is left of it beside others then
                     continue
-                if _told(y, days, length) or _part(other, moment, codes) is not None:
+                if _told(y, days, length) or _part(other, local, shown) is not None:
                     continue
                 design = _at_most([values for name, values in beside.items() if name != other.name])
                 share = _share(y, days, length, design, choice)
