@@ -33,6 +33,8 @@ files        two files, one under the other, that share three columns: of y and 
              other given these, each is in one file alone: z on y and x
 answers      two files that share two numbers: a number and a yes or no are in one, an answer of three levels is in the
              other, and given the shared ones they have nothing to do with each other: either on the answer
+analytes     45 analytes of three factors, of which a third of the cells are missing, and cases and controls, which
+             differ by 1 and -1 in two of them: these differences (few rows: --rows 80)
 
 Holes are at random given a complete column (20 to 35 %), with a logistic chance. Defaults of `vgi fit`, and of mice
 (`r-mice`; it needs Rscript with the package mice), 20 filled tables each, pooled by Rubin's rules. For each estimate:
@@ -378,8 +380,26 @@ def answers(rows: int, rng: np.random.Generator) -> Study:
     )
 
 
+def analytes(rows: int, rng: np.random.Generator) -> Study:
+    """A group beside many more numbers than rows determine."""
+    case = rng.random(rows) < 0.5
+    y = 0.4 * rng.normal(size=(rows, 3)) @ rng.normal(size=(3, 45)) + 0.8 * rng.normal(size=(rows, 45))
+    y[:, 0] += case
+    y[:, 1] -= case
+    names = [f"a{number}" for number in range(45)]
+    whole = pd.DataFrame(y.round(3), columns=names)
+    whole.insert(0, "group", words(case, "case", "control"))
+
+    def estimate(table: pd.DataFrame) -> Estimates:
+        found = [least_squares(table[name], [table.group == "case"]) for name in names[:2]]
+        return np.array([one[0][1] for one in found]), np.array([one[1][1] for one in found])
+
+    missing = pd.DataFrame(rng.random((rows, 45)) < 1 / 3, columns=names)
+    return Study(whole, missing, ("a0 on case", "a1 on case"), estimate)
+
+
 EFFECTS = logistic, interaction, confounder, did, parallel, slopes, regions, alike, stones, response, arms, exposure
-DESIGNS = dropout, patients, clinics, items, filters, survival, files, answers
+DESIGNS = dropout, patients, clinics, items, filters, survival, files, answers, analytes
 LAWS = {law.__name__: law for law in (*EFFECTS, *DESIGNS)}
 
 

@@ -184,20 +184,25 @@ def test_without_refits_there_are_no_turns_and_a_line_says_so(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("rows", "settings", "taken"),
+    ("rows", "more", "settings", "taken"),
     [
-        (60, {}, "turn"),
-        (110, {}, "linear"),
-        (110, {"bootstrap": "none"}, "linear"),
-        (60, {"bootstrap": "none"}, "none"),
-        (60, {"bootstrap": 1}, "none"),
+        (60, 0, {}, "turn"),
+        (60, 6, {}, "linear"),  # wide
+        (20, 6, {}, "turn"),  # too few rows for each level
+        (110, 0, {}, "linear"),
+        (110, 0, {"bootstrap": "none"}, "linear"),
+        (60, 0, {"bootstrap": "none"}, "none"),
+        (60, 0, {"bootstrap": 1}, "none"),
     ],
 )
 def test_where_nobody_says_levels_shift_the_numbers_and_take_turns_in_few_rows(
-    tmp_path: Path, few: None, rows: int, settings: dict[str, Any], taken: str
+    tmp_path: Path, few: None, rows: int, more: int, settings: dict[str, Any], taken: str
 ) -> None:
+    """`more`: numbers that say nothing."""
     own = {"model.components": 1, "trees": "none", **settings}
-    run = vgi_cli.fit(table()[:rows], out=tmp_path / "run", model="mixture", threads=1, set=own)
+    noise = np.random.default_rng(0).normal(size=(rows, more)).round(3)
+    some = table()[:rows].reset_index(drop=True).join(pd.DataFrame(noise, columns=[f"n{i}" for i in range(more)]))
+    run = vgi_cli.fit(some, out=tmp_path / "run", model="mixture", threads=1, set=own)
     fitted = load_run(run.path, Silent())
     assert fitted.recipe.model.settings["dependence"] == taken
     assert run.manifest["chosen"]["model.dependence"] == taken

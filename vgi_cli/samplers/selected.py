@@ -44,12 +44,11 @@ class Selected(Imputer):
     def rows_at_once(self, draws: int, x: Tensor) -> int:
         return self._imputer.rows_at_once(draws, x)
 
-    @torch.inference_mode()
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Draws of the imputer; of a row none of whose ATTEMPTS was accepted one of them, by their probabilities
         (sampling importance resampling: Rubin 1988), the first one where all have none."""
         self._imputer.watch = lambda share: self.watch(FIRST * share)
-        out = self._imputer.sample(x, missing, noise, box)
+        out = self._imputer.sample(x, missing, noise, box).clone()  # which may not be changed, where it was made so
         total = self._probability(out, missing)
         refused = noise.at("selection").uniform(("selection",))[..., 0].to(total.device) >= total
         self._counts[0] += int(refused.sum())
