@@ -17,7 +17,7 @@ MOST, SHARE = 5, 0.01
 COMPARED = (10, 20, 50)
 """Of the distances of the others so many of the greatest say how the tail goes on: each number by itself, as a tail may
 grow heavier or lighter on its way, where the side has twice as many."""
-CHANCE = 1e-4
+CHANCE = 3e-4
 """The probability of such a gap, or a wider one, by each of them."""
 FACTOR, FACTOR_ENDED = 3.0, 10.0
 """So many times as far from the median as the farthest other value they are at least; and so many where ENDED cells
