@@ -363,20 +363,30 @@ class TestRefusals:
 class TestWholeOrAbsent:
     """A failure leaves what was there and nothing else."""
 
-    def test_disk_full(self, table: Table, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(
+        ("code", "hint"),
+        [
+            (errno.ENOSPC, "free some space or choose another place"),
+            (errno.EFBIG, "raise the limit on the size of files (ulimit -f)"),
+        ],
+    )
+    def test_disk_full(
+        self, code: int, hint: str, table: Table, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         old = save(tmp_path, "o.1.csv", "old")
         calls = []
 
         def fsync(descriptor: int) -> None:
             calls.append(descriptor)
             if len(calls) == 2:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                raise OSError(code, os.strerror(code))
 
         monkeypatch.setattr(os, "fsync", fsync)
         with pytest.raises(VgiError) as caught:
             write_imputed(table, schema, DRAWS, layout="files", out=tmp_path / "o.csv", force=True)
         assert caught.value.exit_code == 1
-        assert caught.value.message == f"cannot write {tmp_path / 'o.2.csv'}: No space left on device"
+        assert caught.value.message == f"cannot write {tmp_path / 'o.2.csv'}: {os.strerror(code)}"
+        assert caught.value.hint == hint
         assert sorted(p.name for p in tmp_path.iterdir()) == ["my.data.csv", "o.1.csv"]
         assert old.read_text() == "old"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vgi_cli.durable import sync_folder
-from vgi_cli.errors import UsageError, VgiError
+from vgi_cli.errors import UsageError
 from vgi_cli.table.addresses import is_address, name_of
 from vgi_cli.table.inputs import PARQUET, split_name
-from vgi_cli.table.outputs import OutputLayout, write_pieces
+from vgi_cli.table.outputs import OutputLayout, unwritten, write_pieces
 from vgi_cli.table.shard import Shard
 
 OLD = ".old"
@@ -100,7 +100,7 @@ def write_folders(
             path = one
             _put_in_place(part, path)
     except OSError as error:
-        raise VgiError(f"cannot write {path}: {error.strerror}", "free some space or choose another place") from None
+        raise unwritten(path, error) from None
     finally:
         for part in aside:
             shutil.rmtree(part, ignore_errors=True)

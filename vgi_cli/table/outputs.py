@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -136,6 +137,14 @@ def refuse_sources(paths: Sequence[Path], sources: Sequence[str], what: str) -> 
             raise UsageError(f"{path} would lie in the folder that is {what}", "name a file elsewhere")
 
 
+def unwritten(path: Path, error: OSError) -> VgiError:
+    """What is said where a file, or one of a folder, cannot be written."""
+    hint = "free some space or choose another place"
+    if error.errno == errno.EFBIG:
+        hint = "raise the limit on the size of files (ulimit -f)"
+    return VgiError(f"cannot write {path}: {error.strerror}", hint)
+
+
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """Write a new file piece by piece and wait until it is on the disk."""
     with open(path, "wb") as file:
@@ -167,7 +176,7 @@ def write_whole(paths: Sequence[Path], contents: Iterable[Iterable[bytes]], *, f
         for folder in {p.parent for p in paths}:
             sync_folder(folder)
     except OSError as error:
-        raise VgiError(f"cannot write {path}: {error.strerror}", "free some space or choose another place") from None
+        raise unwritten(path, error) from None
     finally:
         for part in aside:
             part.unlink(missing_ok=True)
