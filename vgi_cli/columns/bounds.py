@@ -239,8 +239,10 @@ def _is_dense(away: Floats, near: float) -> bool:
     if (away <= near).sum() < DENSE:
         return False
     more = min((1 + FURTHER) * DENSE, len(away) // 2)
-    outer, inner = away[DENSE - 1] / (DENSE - 1), (away[more - 1] - away[DENSE - 1]) / max(more - DENSE, 1)
-    return bool(outer <= THINNER * inner or outer == 0 or more <= 2 * DENSE)
+    if more <= 2 * DENSE:  # too few to tell
+        return True
+    outer, inner = away[DENSE - 1] / (DENSE - 1), (away[more - 1] - away[DENSE - 1]) / (more - DENSE)
+    return bool(outer <= THINNER * inner)
 
 
 def _inside(limit: float, end: float, whole: bool, lattice: Lattice | None, side: int) -> float:

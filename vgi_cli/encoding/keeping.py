@@ -165,10 +165,10 @@ def keep_but_for_blanks(
             places = [schema.modelled.index(name) for name in together]
             nothing = staying[..., places] | unasked[..., places]
             deciding[..., places] |= nothing & (rows.missing[:, places] & ~nothing).any(-1, keepdims=True)
-        again, found = model.copy(), list[tuple[Ints, Ints, Apart]]()
         draw, row = np.nonzero(deciding.any(-1) & open_ & ~taken)
         if not len(row):
             continue
+        again, found = model.copy(), list[tuple[Ints, Ints, Apart]]()
         kinds = np.stack([staying[draw, row], unasked[draw, row]], 1) & deciding[draw, row][:, None]
         patterns, which = np.unique(kinds, axis=0, return_inverse=True)
         for kind, pattern in enumerate(patterns):

@@ -27,14 +27,24 @@ ENDED = 20
 
 def beyond_tails(values: Floats) -> Floats:
     """Of some finite values the different ones, smallest first, that lie beyond the tail of their side."""
-    ordered = np.sort(values) / 2  # halves: the distances of float64 numbers may be infinite
-    most = int(min(MOST, max(1, SHARE * len(ordered))))
-    if len(ordered) <= 2 * COMPARED[0]:
+    half = values / 2  # the distances of float64 numbers may be infinite
+    most = int(min(MOST, max(1, SHARE * len(half))))
+    if len(half) <= 2 * COMPARED[0]:
         return np.empty(0)
-    middle = float(np.median(ordered))
+    middle = float(np.median(half))
+    if not any(_has_gap(distances, most) for distances in (middle - half, half - middle)):
+        return np.empty(0)
+    ordered = np.sort(half)
     low, high = (middle - ordered)[::-1], ordered - middle
     below, above = _beyond(low[low > 0], most), _beyond(high[high > 0], most)
     return np.unique(2 * np.concatenate([ordered[:below], ordered[len(ordered) - above :]]))
+
+
+def _has_gap(distances: Floats, most: int) -> bool:
+    """Whether one of the `most` greatest distances is so many times the next smaller one: without, no value lies beyond
+    its tail, and not all have to be sorted."""
+    greatest = np.sort(np.partition(distances, -most - 1)[-most - 1 :])
+    return bool((np.diff(np.log(greatest[greatest > 0])) > np.log(FACTOR)).any())
 
 
 def _beyond(distances: Floats, most: int) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vgi_cli.durable import sync_folder
+from vgi_cli.durable import RAISE_LIMIT, sync_folder
 from vgi_cli.errors import Unwritten, UsageError
 
 PENDING = ".checkpoint.tmp"
@@ -33,7 +33,7 @@ ROOM = "make room"
 REMEDIES = {
     errno.ENOSPC: ROOM,
     errno.EDQUOT: ROOM,
-    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+    errno.EFBIG: RAISE_LIMIT,
     errno.EIO: "look after the disk",
     errno.EROFS: "make the disk writable again",
 }

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from vgi_cli.durable import sync_folder
+from vgi_cli.durable import RAISE_LIMIT, sync_folder
 from vgi_cli.errors import UsageError, VgiError
 from vgi_cli.table.addresses import is_address
 from vgi_cli.table.inputs import CODECS, Format, Origin, split_name
@@ -141,7 +141,7 @@ def unwritten(path: Path, error: OSError) -> VgiError:
     """What is said where a file, or one of a folder, cannot be written."""
     hint = "free some space or choose another place"
     if error.errno == errno.EFBIG:
-        hint = "raise the limit on the size of files (ulimit -f)"
+        hint = RAISE_LIMIT
     return VgiError(f"cannot write {path}: {error.strerror}", hint)
 
 
