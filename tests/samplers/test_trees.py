@@ -15,7 +15,7 @@ from vgi_cli.maths.trees import Tree
 from vgi_cli.models.gaussian.family import CellLaws, ColumnLaw
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.samplers.base import Box, impute
-from vgi_cli.samplers.trees import BINS, Cell, TreesImputer, _unbent
+from vgi_cli.samplers.trees import BINS, EVEN, SMALL, Cell, TreesImputer, _unbent
 
 LEVELS = (0, 3, 2)
 LAYOUT = Layout.of(("x", "a", "b"), levels=LEVELS)
@@ -203,3 +203,29 @@ def test_draws_do_not_depend_on_how_many_are_looked_at_together(monkeypatch: pyt
     assert torch.equal(all_draws(2), many[:2])
     monkeypatch.setattr("vgi_cli.samplers.trees.TOGETHER", 256)
     assert torch.equal(all_draws(7), many)
+
+
+def test_few_rows_are_multiplied_as_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the library for matrices, whatever the processor: torch itself rounds small batched products otherwise."""
+    seen: list[int] = []
+    number = CellLaws.number
+
+    def counted(self: CellLaws, x: Tensor, j: int) -> ColumnLaw:
+        seen.append(len(x))
+        return number(self, x, j)
+
+    for numbers in (1, 3, 30):
+        layout = Layout.plain(numbers)
+        made = GaussianMixture.build(MixtureConfig(components=2), layout).double()
+        made.initialise(torch.randn(200, numbers, dtype=torch.float64), torch.Generator().manual_seed(0))
+        laws = TreesImputer([made.eval().requires_grad_(False)], [], layout)
+        with monkeypatch.context() as patched:
+            patched.setattr(CellLaws, "number", counted)
+            for rows in (1, 50, 500):
+                missing = torch.ones(rows, numbers, dtype=torch.bool)
+                keys = KeyedNoise(3, layout.names, torch.arange(rows), torch.arange(1))
+                far = torch.full((numbers,), torch.inf, dtype=torch.float64)
+                impute(laws, torch.zeros(rows, numbers, dtype=torch.float64), missing, keys, Box(-far, far))
+        assert all(rows * numbers >= SMALL and rows % EVEN == 0 for rows in seen)
+        assert seen
+        seen.clear()

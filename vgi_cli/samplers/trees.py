@@ -44,6 +44,9 @@ FAR = 3.0
 """Standard deviations beyond which a number says no more of a level (`Tree.pairs`)."""
 EVEN = 32
 """Rows are revised in multiples of so many: the rounding of a row cannot depend on which other rows have holes."""
+SMALL = 400
+"""Multiplications below which torch computes a batched product in loops of its own, which round otherwise than its
+library for matrices: no product of revised rows has fewer."""
 TAIL, MOST_IN_TAILS = 0.01, 0.1
 """Probability below and above which a value lies in a tail of its law, and the share of a column's values that may."""
 RARE = 1e-6
@@ -169,6 +172,7 @@ class TreesImputer(Imputer):
         self._laws = [copy.deepcopy(model).cpu().cell_laws() for model in models]
         self._trees = trees or [[None] * layout.D for _ in models]
         self._indicators = Indicators(layout.level_counts)
+        self._fewest = -(-SMALL // max(len(layout.continuous), 1))
         self._revised = torch.zeros((), dtype=torch.int64)
 
     @torch.no_grad()
@@ -204,7 +208,8 @@ class TreesImputer(Imputer):
             choice = noise.at(f"trees/{turn}/component").uniform().flatten(0, 1).cpu()
             for j in columns:
                 rows = missing[:, j].nonzero()[:, 0]
-                index = torch.nn.functional.pad(rows, (0, -len(rows) % EVEN), value=int(rows[-1]))
+                count = -(-max(len(rows), self._fewest) // EVEN) * EVEN
+                index = torch.nn.functional.pad(rows, (0, count - len(rows)), value=int(rows[-1]))
                 now = x[index]
                 drawn = Cell(laws, self._indicators, now, j).revised(self._trees[number][j], u[index, j])
                 outside = ~((drawn >= box.low[j]) & (drawn <= box.high[j]))
