@@ -492,3 +492,61 @@ def test_limits_are_found_where_the_number_decides_the_level() -> None:
     frame = pd.DataFrame({"age": age, "status": np.where((age >= 18) & (age < 65), "work", "none")})
     schema = schema_of(frame.assign(x=rng.normal(size=3_000).round(2)))
     assert {pair[0].where for one in schema.structural_zeros for pair in one.pairs} >= {"below", "above"}
+
+
+def matches(rows: int, teams: int, seed: int = 0, equal: bool = False) -> pd.DataFrame:
+    """Who plays at home, and away: never the same team, unless it is `equal`, by chance."""
+    rng = np.random.default_rng(seed)
+    names = np.array([f"Team {i}" for i in range(teams)])
+    home = rng.integers(0, teams, rows)
+    away = rng.integers(0, teams, rows) if equal else (home + rng.integers(1, teams, rows)) % teams
+    frame = pd.DataFrame({"home": names[home], "away": names[away], "goals": rng.poisson(2.6, rows).astype(float)})
+    return frame.mask(rng.random(frame.shape) < 0.15)
+
+
+@pytest.mark.parametrize(("rows", "teams"), [(150, 12), (400, 20), (100, 4)])
+def test_two_columns_that_are_never_equal(rows: int, teams: int) -> None:
+    """Each team plays too seldom to tell by itself; fills keep to it, of teams that never play at home too."""
+    frame = matches(rows, teams)
+    schema = schema_of(frame)
+    assert words(schema) == {"'home' and 'away' are never equal"}
+    (own,) = schema.structural_zeros
+    assert len(own.pairs) == teams and all(a == b for a, b in own.pairs)
+    rng = np.random.default_rng(1)
+    draws = np.stack([rng.integers(0, teams, (20, rows)), rng.integers(0, teams, (20, rows)), np.ones((20, rows))], 2)
+    missing = np.zeros((rows, 3), bool)
+    missing[:, 1] = True
+    draws = draws.astype(float)
+    kept = structural_zeros.keep_structural_zeros(draws, missing, schema, lambda name: rng.random((20, rows)))
+    assert kept.count() == 0 and (draws[..., 0] != draws[..., 1]).all()
+
+
+def test_columns_that_are_equal_by_chance_or_may_be_are_no_rule() -> None:
+    for seed in range(5):
+        assert not words(schema_of(matches(400, 20, seed, equal=True)))
+        assert not words(schema_of(matches(40, 20, seed)))  # two rows would be equal by chance
+
+
+def test_columns_that_are_equal_in_rows_without_numbers_are_no_rule() -> None:
+    """One row with the same level in both is enough against it."""
+    frame = matches(400, 20)
+    frame.loc[7, ["home", "away"]] = "Team 3"
+    assert not words(schema_of(frame))
+
+
+def test_persons_with_many_rows_who_are_never_equal_count_once() -> None:
+    """Sixteen couples: who lives in which of two towns never changes."""
+    rng = np.random.default_rng(3)
+    couple = np.repeat(np.arange(16), 40)
+    towns = np.array(["A", "B", "C", "D"])
+    own = rng.integers(0, 4, 16)
+    other = (own + rng.integers(1, 4, 16)) % 4
+    frame = pd.DataFrame(
+        {
+            "couple": [f"couple {i}" for i in couple],
+            "born": towns[own[couple]],
+            "lives": towns[other[couple]],
+            "hours": rng.normal(0, 1, len(couple)).round(2),
+        }
+    )
+    assert not any("never" in line for line in words(schema_of(frame)))

@@ -64,14 +64,16 @@ class StructuralZeros:
 
     def words(self, spelled: Sequence[tuple[str, str]]) -> str:
         """`'sex' = m never goes with 'pregnant' = yes`; of several pairs `'species' and 'island' never go together as
-        Gentoo with Dream, Adelie with Biscoe, Adelie with Dream or in 2 other ways`. `spelled`: the codes of the first
-        pairs, EXAMPLES or all, as their columns write them."""
+        Gentoo with Dream, Adelie with Biscoe, Adelie with Dream or in 2 other ways`, or that they are never
+        equal. `spelled`: the codes of the pairs, as their columns write them."""
         if len(self.pairs) == 1:
             cells = zip(self.names, self.pairs[0], spelled[0], strict=True)
             return " never goes with ".join(f"'{name}' {SIGNS[part.where]} {code}" for name, part, code in cells)
         names = " and ".join(f"'{name}'" for name in self.names)
+        if all(a.where == b.where == "at" for a, b in self.pairs) and all(a == b for a, b in spelled):
+            return f"{names} are never equal"
         ways: list[str] = []
-        for pair, codes in zip(self.pairs, spelled[:EXAMPLES], strict=False):
+        for pair, codes in zip(self.pairs[:EXAMPLES], spelled[:EXAMPLES], strict=True):
             cells = zip(self.names, pair, codes, strict=True)
             parts = (code if one.where == "at" else f"'{name}' {SIGNS[one.where]} {code}" for name, one, code in cells)
             ways.append(" with ".join(parts))

@@ -24,7 +24,7 @@ from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip, Threshold, alike_skips
-from vgi_cli.columns.structural_zeros import EXAMPLES, StructuralZeros
+from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.columns.wording import SHOWN, capped, named, some_of, typed
 from vgi_cli.encoding.apart import Rule
 from vgi_cli.encoding.dates import dated, part_between
@@ -222,8 +222,7 @@ def _zeros_words(one: StructuralZeros, schema: Schema) -> str:
     """The words of structural zeros of a schema."""
     columns = [schema.encoded[schema.modelled.index(name)] for name in one.names]
     first, second = (
-        column.spell(np.array([pair[place].code for pair in one.pairs[:EXAMPLES]]), None)
-        for place, column in enumerate(columns)
+        column.spell(np.array([pair[place].code for pair in one.pairs]), None) for place, column in enumerate(columns)
     )
     return one.words(list(zip(first, second, strict=True)))
 

@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -48,6 +48,8 @@ speak for a pair that stands alone). No more than the third one, as a share of t
 SURELY = 20.0
 """Nats by which rows must speak for a limit of a level's numbers, beyond what the choice of level and column
 explains."""
+FEWEST_EQUAL = 3
+"""Levels that two columns share at least where they may never be equal (who plays at home, and away)."""
 EDGE, DENSE = 0.05, 12
 """A level's numbers are dense up to their end where so many of its rows lie no farther from it than that share of the
 middle nine tenths of their range: of a normal law it is one or two, however many rows there are."""
@@ -94,7 +96,9 @@ def structural_zeros_among(table: Table, schema: Schema, bare: Table) -> tuple[S
     pairs: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
     independent = GroupedRows(table, schema, rows, codes)
     never = _never(states, independent, settled)
-    for (a, part), (b, other) in itertools.chain(never, _beyond(states, columns, independent, settled, following)):
+    unequal = _never_equal([one for one in states if one.how == "levels"], columns, independent, settled)
+    beyond = _beyond(states, columns, independent, settled, following)
+    for (a, part), (b, other) in itertools.chain(never, unequal, beyond):
         first, second = sorted(((a, part), (b, other)), key=lambda one: schema.modelled.index(one[0]))
         met = (part.holds(whole[a]) & other.holds(whole[b])).any()  # in rows, or cells, that were left out
         if not met:
@@ -205,6 +209,38 @@ def _never(
     for a, b in none[rare <= MOST_RARE].tolist():
         one, other = states[owner[a]], states[owner[b]]
         yield (one.name, one.parts[number[a]]), (other.name, other.parts[number[b]])
+
+
+def _never_equal(
+    states: Sequence[_States],
+    columns: dict[str, ModelledColumn],
+    rows: GroupedRows,
+    settled: Collection[frozenset[str]],
+) -> Iterator[tuple[Cell, Cell]]:
+    """The levels that two columns share, each with itself, where no row has the same level in both, though several
+    would by chance: too few for each level by itself, but not for all."""
+    texts = {one.name: cast(Levelled, columns[one.name]).places for one in states}
+    pairs = [
+        (one, other, shared)
+        for one, other in itertools.combinations(states, 2)
+        if frozenset((one.name, other.name)) not in settled
+        and len(shared := sorted(texts[one.name].keys() & texts[other.name].keys())) >= FEWEST_EQUAL
+    ]
+    enough = ENOUGH + math.log(max(len(pairs), 1))
+    for one, other, shared in pairs:
+        first, second = (np.array([texts[own.name][text] for text in shared]) for own in (one, other))
+        known = (one.state >= 0) & (other.state >= 0)
+        rows_known = one.state[known], other.state[known]
+        groups = [rows_known, *rows.by_groups((one.name, one.state), (other.name, other.state))]
+        expected = min(
+            sum(_expected(a, b, i, j) for i, j in zip(first.tolist(), second.tolist(), strict=True)) for a, b in groups
+        )
+        own = np.full(len(one.parts), -1)
+        own[first] = second
+        if expected < enough or (own[one.state[known]] == other.state[known]).any():
+            continue
+        for i, j in zip(first.tolist(), second.tolist(), strict=True):
+            yield (one.name, one.parts[i]), (other.name, other.parts[j])
 
 
 def _rare(none: tuple[Ints, Floats], few: tuple[Ints, Floats]) -> Floats:
