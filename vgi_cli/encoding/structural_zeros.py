@@ -230,8 +230,8 @@ def _never_equal(
     for one, other, shared in pairs:
         first, second = (np.array([texts[own.name][text] for text in shared]) for own in (one, other))
         known = (one.state >= 0) & (other.state >= 0)
-        rows_known = one.state[known], other.state[known]
-        groups = [rows_known, *rows.by_groups((one.name, one.state), (other.name, other.state))]
+        seen = one.state[known], other.state[known]
+        groups = [seen, *rows.by_groups((one.name, one.state), (other.name, other.state))]
         expected = min(
             sum(_expected(a, b, i, j) for i, j in zip(first.tolist(), second.tolist(), strict=True)) for a, b in groups
         )
