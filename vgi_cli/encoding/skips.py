@@ -205,6 +205,20 @@ class _Beyond(NamedTuple):
     rows: Bools
 
 
+class _Closed(NamedTuple):
+    """The rows [N] in which a column is known, and those in which it says that another one has no cell."""
+
+    known: Bools
+    rows: Bools
+
+    def explains(self, without: Bools) -> bool:
+        """Whether it says so of most rows without a cell [N]: of those in which it is known, where these are several;
+        else of one in which it is not known it may."""
+        several = int((without & self.known).sum()) >= FEWEST
+        asked = without & self.known if several else without
+        return bool((self.rows if several else self.rows | ~self.known)[asked].mean() >= COVERED)
+
+
 def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip], bare: Table) -> tuple[Threshold, ...]:
     """The numbers below or above which another column has no cell, and not by chance. Where several columns say so of
     the same rows, as those do that go with the one that decides, the one of the most rows; none where a level does.
@@ -215,18 +229,18 @@ def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip], bare: 
         return ()
     names = list(every)
     observed = np.stack([~table.missing(name) for name in names], 1)
-    explained: dict[str, list[Bools]] = {name: [] for name in names}
+    explained: dict[str, list[_Closed]] = {name: [] for name in names}
     able = np.ones(observed.shape, bool)
     for (name, other), skipped_at in levels_without(skips).items():
         own = codes_of(table, every[name])
-        explained[other].append(np.isnan(own) | np.isin(own, skipped_at))
+        explained[other].append(_Closed(~np.isnan(own), np.isin(own, skipped_at)))
         able[:, names.index(other)] &= ~np.isin(own, skipped_at)
     found = [one for name, own in codes.items() for one in _beyond(name, own, observed, able, names)]
     kept: list[_Beyond] = []
     for one in sorted(found, key=lambda one: -int(one.rows.sum())):
-        if not any(rows[one.rows].mean() >= COVERED for rows in explained[one.other]):
+        if not any(closed.explains(one.rows) for closed in explained[one.other]):
             kept.append(one)
-            explained[one.other].append(np.isnan(codes[one.name]) | one.rows)
+            explained[one.other].append(_Closed(~np.isnan(codes[one.name]), one.rows))
     groups: dict[tuple[str, Side, float], list[str]] = {}
     for one in sorted(kept, key=lambda one: (names.index(one.name), one.side, names.index(one.other))):
         groups.setdefault((one.name, one.side, one.limit), []).append(one.other)
