@@ -102,6 +102,22 @@ def test_a_level_that_says_the_same_says_it() -> None:
     assert [one.name for one in schema.skips] == ["adult"] and schema.thresholds == ()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_level_that_is_blank_in_the_same_rows_does_not_say_it(seed: int) -> None:
+    """Nobody without a dose has a product, and one product has one dose: this explains the blank second dates of the
+    few who had it, not those of all who had one dose, though hardly any other of these has a product."""
+    rng = np.random.default_rng(seed)
+    doses = rng.choice([0.0, 1.0, 2.0], N, p=[0.3, 0.12, 0.58])
+    product = rng.choice(["B", "C", "M"], N, p=[0.6, 0.2, 0.2]).astype(object)
+    product[(doses == 1) & (rng.random(N) < 0.7)] = "A"
+    product[doses == 0] = None
+    second = np.where(doses == 2, rng.integers(30, 300, N), np.nan)
+    frame = pd.DataFrame({"product": product, "doses": doses, "second": second})
+    frame = frame.mask(rng.random(frame.shape) < 0.12)
+    found = {(one.name, one.side, one.limit): one.others for one in schema_of(frame).thresholds}
+    assert "second" in found["doses", "below", 2.0]
+
+
 def test_fills_keep_to_them() -> None:
     """As the ages of those that were asked, near the limit where they were near it; all else stays as it is."""
     frame = survey(1)
