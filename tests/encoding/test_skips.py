@@ -444,3 +444,21 @@ def test_flags_that_another_one_makes_needless_are_not_suggested() -> None:
     schema = schema_alone(from_frame(frame))
     flags = " ".join(flags_of(one, schema) for one in unanswered_in(schema))
     assert "--leave-blank cc:model=Golf" in flags and "cc:make" not in flags
+
+
+def test_what_says_who_is_asked_in_its_place_says_it_too(tmp_path: Path) -> None:
+    """Who has a product had a dose at least, by 'had', which follows from the number of doses."""
+    rng = np.random.default_rng(4)
+    rows = 500
+    doses = rng.choice([0, 1, 2], rows, p=[0.4, 0.2, 0.4])
+    product = np.where(doses > 0, rng.choice(["B", "C", "M"], rows), None)
+    full = pd.DataFrame({"had": np.where(doses > 0, "yes", "no"), "doses": doses.astype(float), "product": product})
+    frame = full.mask(rng.random(full.shape) < 0.15)
+    both = frame["product"].notna() & (rng.random(rows) < 0.3)
+    frame.loc[both, ["had", "doses"]] = None
+    assert "'had' follows from 'doses'" in kept_to_tell(schema_alone(from_frame(frame)))
+    settings = {"bootstrap": 0, "model.components": 1, "trees": "none"}
+    run = vgi_cli.fit(frame, out=tmp_path / "run", model="mixture", threads=1, set=settings)
+    for filled in run.impute(m=5):
+        assert (filled.had[frame["product"].notna()] == "yes").all()
+        assert (filled.doses[frame["product"].notna()] > 0).all()

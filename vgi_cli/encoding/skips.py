@@ -444,7 +444,7 @@ def beside_blanks(missing: Bools, schema: Schema) -> Bools:
 def mask_probability(x: Floats, missing: Bools, schema: Schema, *, blanks: bool) -> Floats:
     """[n, R] how likely it is that just these cells of the columns of skips and thresholds are missing, given the
     completed encoded rows x [n, R, D]; missing [R, D]. Up to a factor of the row, 1 at most: where a cell is observed
-    that a row is not asked for, 0; and with `blanks`, by Bayes' rule, where all are missing: 1 if it is not asked for
+    that a row is not asked for, by what decides or by what others say of that in its place, 0; and with `blanks`, by Bayes' rule, where all are missing: 1 if it is not asked for
     them, else how often they are blank all the same (`unasked_among`). 1 where observed cells say all of that.
     """
     at = dict(zip(schema.modelled, schema.layout.slices, strict=True))
@@ -459,6 +459,12 @@ def mask_probability(x: Floats, missing: Bools, schema: Schema, *, blanks: bool)
         blank = missing[:, [at[other].start for other in rule.others]].all(1)
         rows = np.flatnonzero(missing[:, at[rule.name].start] & ~blank)
         out[:, rows] *= ~rule.excludes(codes(rule, rows))
+        for relation in schema.relations:
+            if relation.coded and relation.until is None and relation.names[0] == rule.name:
+                others = [at[other].start for other in relation.names[1:]]
+                some = rows[missing[rows][:, others].any(1)]
+                cells = [every[other].decode(x[:, some, at[other]]) for other in relation.names[1:]]
+                out[:, some] *= ~rule.excludes(relation.said_in(np.stack([cells[0], *cells], -1)))
     for one in schema.unasked if blanks else ():
         own = schema.deciding(one.others)
         deciders = np.stack([missing[:, at[rule.name].start] for rule in own], 1)
