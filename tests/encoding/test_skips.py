@@ -12,6 +12,7 @@ import pytest
 import vgi_cli
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.blanks import flags_of, unanswered_in
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip
 from vgi_cli.encoding.check import check
@@ -462,3 +463,33 @@ def test_what_says_who_is_asked_in_its_place_says_it_too(tmp_path: Path) -> None
     for filled in run.impute(m=5):
         assert (filled.had[frame["product"].notna()] == "yes").all()
         assert (filled.doses[frame["product"].notna()] > 0).all()
+
+
+@pytest.mark.parametrize("kind", ["numbers", "levels"])
+def test_what_says_who_is_asked_is_drawn_otherwise_where_the_sampler_found_nothing(kind: str) -> None:
+    """The nearest number of those that say so; levels as often as they occur."""
+    rng = np.random.default_rng(4)
+    rows = 600
+    doses = rng.choice([0, 1, 2], rows, p=[0.4, 0.15, 0.45])
+    product = np.where(doses > 0, rng.choice(["B", "C", "M"], rows), None)
+    status = doses.astype(float) if kind == "numbers" else np.array(["none", "once", "twice"])[doses]
+    full = pd.DataFrame({"had": np.where(doses > 0, "yes", "no"), "status": status, "product": product})
+    schema = schema_alone(from_frame(full.mask(rng.random(full.shape) < 0.1)))
+    assert "'had' follows from 'status'" in kept_to_tell(schema)
+    had, second = (column.texts if isinstance(column, Levelled) else () for column in schema.encoded[:2])
+    no, never = float(had.index("no")), 0.0 if kind == "numbers" else float(second.index("none"))
+    draws = np.tile([no, never, 0.0], (4, rows, 1))
+    missing = np.tile([True, True, False], (rows, 1))
+    missing[: rows // 3, 2] = True  # of these no cell says that they were asked
+    exact = draws[0].copy()
+    random = {name: rng.random((4, rows)) for name in schema.modelled}
+    apart = keep_relations(draws, exact, missing, schema, random.__getitem__)
+    assert apart.count() == 0
+    assert (draws[:, : rows // 3, 0] == no).all() and (draws[:, : rows // 3, 1] == never).all()
+    asked = draws[:, rows // 3 :]
+    assert (asked[..., 0] == had.index("yes")).all()
+    if kind == "numbers":
+        assert (asked[..., 1] == 1).all()
+    else:
+        assert (asked[..., 1] == second.index("once")).mean() == pytest.approx(0.25, abs=0.05)
+        assert (asked[..., 1] != never).all()

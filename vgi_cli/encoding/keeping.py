@@ -49,7 +49,7 @@ from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
 from vgi_cli.encoding.retrying import retry
-from vgi_cli.encoding.skips import against_answers, keep_skips, keep_thresholds, unkept_skips
+from vgi_cli.encoding.skips import against_answers, keep_skips, keep_thresholds, keep_what_says, unkept_skips
 from vgi_cli.encoding.spreads import term_spreads
 from vgi_cli.encoding.structural_zeros import keep_structural_zeros
 from vgi_cli.encoding.summands import as_summand
@@ -113,6 +113,7 @@ def keep_relations(
     if uniform is not None:
         keep_skips(draws, missing, schema, uniform, blank)
         keep_thresholds(draws, missing, schema, uniform, blank)
+        keep_what_says(draws, missing, schema, uniform, blank)
         keep_structural_zeros(draws, missing, schema, uniform)
     for j, column in enumerate(schema.encoded):
         number = as_number(column)

@@ -19,11 +19,12 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip, Threshold, Unanswered, Unasked, alike_skips, levels_without
 from vgi_cli.encoding.absent import words_as_levels
 from vgi_cli.encoding.apart import Apart
-from vgi_cli.encoding.redundant import codes_of
+from vgi_cli.encoding.redundant import as_number, codes_of, half_digit
 from vgi_cli.encoding.spellings import like_missing
 from vgi_cli.table.base import Table
 
@@ -380,6 +381,50 @@ def keep_skips(draws: Floats, missing: Bools, schema: Schema, uniform: Callable[
         draws[:, rows, at] = np.where(wrong[..., 0] & some, np.minimum(level, last), drawn)
 
 
+def keep_what_says(
+    draws: Floats, missing: Bools, schema: Schema, uniform: Callable[[str], Floats], blank: Bools
+) -> None:
+    """Where a column that decides follows from another one, draw another cell of this in place of each that says what
+    goes with no cell of a column which is observed, both being holes: the nearest number, or a level as often as it
+    occurs. In place; where there is none a fill stays. Arguments as of `keep_skips`."""
+    for relation in schema.relations:
+        rules = [one for one in schema.rules if one.name == relation.names[0]]
+        if relation.how not in ("levels", "groups", "bands") or relation.until is not None or not rules:
+            continue
+        first, second = (schema.modelled.index(name) for name in relation.names)
+        said = relation.coding
+        rows = np.flatnonzero(missing[:, first] & missing[:, second])
+        asked = np.stack([_answered(one, schema, blank)[rows] for one in rules])
+        against = np.stack([one.excludes(said) for one in rules])
+        free = ~np.isnan(said) & ~(asked[..., None] & against[:, None]).any(0)
+        told = relation.said(draws[:, rows, second])
+        wrong = np.logical_or.reduce([one.excludes(told) & own for one, own in zip(rules, asked, strict=True)])
+        for draw, i in np.argwhere(wrong & free.any(1)).tolist():
+            row, able = rows[i], np.flatnonzero(free[i])
+            if relation.keys or relation.how == "bands":
+                drawn = draws[draw, row, second]
+                codes = _nearest(relation, drawn, schema.encoded[second])
+                place = int(able[np.abs(codes[able] - drawn).argmin()])
+                code = float(codes[place])
+            else:
+                often = relation.frequencies[able].cumsum()
+                u = uniform(relation.names[1])[draw, row] * often[-1]
+                place = int(able[np.searchsorted(often, u, side="right")])
+                code = float(place)
+            draws[draw, row, [first, second]] = said[place], code
+
+
+def _nearest(relation: Relation, drawn: float, column: ModelledColumn) -> Floats:
+    """[codes] the numbers of a column nearest to one that was drawn of which a relation says each of its codes."""
+    if relation.keys:
+        return np.array(relation.keys)
+    low, high = np.array([-np.inf, *relation.cuts]), np.array([*relation.cuts, np.inf])
+    near, digit = np.clip(drawn, low, np.nextafter(high, -np.inf)), 2 * half_digit(column)
+    number = as_number(column)
+    held = near if number is None else number.held(near)
+    return np.asarray(held + digit * ((held < low) * 1.0 - (held >= high)), np.float64)
+
+
 def unasked_among(table: Table, schema: Schema) -> tuple[Unasked, ...]:
     """How often the columns of the skips and thresholds of a schema are all blank though they are asked for, where a
     column that decides is missing.
@@ -444,8 +489,9 @@ def beside_blanks(missing: Bools, schema: Schema) -> Bools:
 def mask_probability(x: Floats, missing: Bools, schema: Schema, *, blanks: bool) -> Floats:
     """[n, R] how likely it is that just these cells of the columns of skips and thresholds are missing, given the
     completed encoded rows x [n, R, D]; missing [R, D]. Up to a factor of the row, 1 at most: where a cell is observed
-    that a row is not asked for, by what decides or by what others say of that in its place, 0; and with `blanks`, by Bayes' rule, where all are missing: 1 if it is not asked for
-    them, else how often they are blank all the same (`unasked_among`). 1 where observed cells say all of that.
+    that a row is not asked for, by what decides or by what others say of that in its place, 0; and with `blanks`, by
+    Bayes' rule, where all are missing: 1 if it is not asked for them, else how often they are blank all the same
+    (`unasked_among`). 1 where observed cells say all of that.
     """
     at = dict(zip(schema.modelled, schema.layout.slices, strict=True))
     every = {column.name: column for column in schema.encoded}
