@@ -187,9 +187,9 @@ def keep_comparisons(
     draws: Floats, observed: Floats, missing: Bools, schema: Schema, settled: Collection[str] = ()
 ) -> Apart:
     """Let fills keep to comparisons, in place, where a sampler that knows of them (`possible`) was not asked, or had no
-    other draw; where they do not. A flag gets the level that its row says. Beside one that is observed a number is moved
-    to the other side of the second one, as far from it as it was where its column admits that, else next to it, or made
-    equal to it; not where columns in order would be out of it then.
+    other draw; where they do not. A flag gets the level that its row says. Beside one that is observed a number is
+    moved to the other side of the second one, as far from it as it was where its column admits that, else next to it,
+    or made equal to it; not where columns in order would be out of it then.
 
     draws     [m, N, columns] codes of completed rows
     observed  [N, columns] codes of the same rows, exact where a cell is observed
