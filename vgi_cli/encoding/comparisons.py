@@ -6,7 +6,7 @@ A model knows that such a level goes with both columns, and draws some rows near
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,10 +17,8 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints, value_places
 from vgi_cli.columns.schema import Schema
-from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.independence import GroupedRows
-from vgi_cli.encoding.orders import pairs_out_of_order
-from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, half_digit, shift_between
+from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, shift_between
 from vgi_cli.table.base import Table
 
 LEVELS = (2, 3)
@@ -31,9 +29,6 @@ ENOUGH = 20.0
 """Nats by which rows must speak for a comparison, beyond what the choice of three columns explains."""
 NEAREST = 11
 """Rows with the nearest numbers of one column by which it is asked what level a row would have by that column alone."""
-STEP = 0.01
-"""Of a column without a last digit, the share of its standard deviation by which cells are moved apart that must not be
-equal."""
 
 
 def comparisons_among(table: Table, schema: Schema, bare: Table) -> tuple[Comparison, ...]:
@@ -57,11 +52,13 @@ def comparisons_among(table: Table, schema: Schema, bare: Table) -> tuple[Compar
         compared: list[tuple[int, Comparison]] = []
         for first, second, shift in _may_compare(flag, places, kinds, codes):
             one = _compared((flag, first, second), codes, shift)
-            if one is not None and _nats(places, codes[first], codes[second]) >= enough:
-                states = (flag, places), *((name, value_places(codes[name])) for name in (first, second))
-                if all(_nats(*own) >= enough for own in rows.by_groups(*states)):
-                    known = one.signs(codes[one.first], codes[one.second]) >= 0
-                    compared.append((-int((known & (places >= 0)).sum()), one))
+            if one is None:
+                continue
+            own = np.where(np.isnan(one.said(codes[one.first], codes[one.second])), -1, places)
+            if _nats(own, codes[first], codes[second]) >= enough:
+                states = (flag, own), *((name, value_places(codes[name])) for name in (first, second))
+                if all(_nats(*group) >= enough for group in rows.by_groups(*states)):
+                    compared.append((-int((own >= 0).sum()), one))
         found += [one for _, one in sorted(compared, key=lambda each: each[0])[:1]]
     against = breaks(table, replace(schema, comparisons=tuple(found)))
     return tuple(one for one, count in zip(found, against, strict=True) if not count)
@@ -181,87 +178,3 @@ def count_broken(codes: Floats, missing: Bools, schema: Schema) -> Ints:
         places = [schema.modelled.index(name) for name in one.names]
         count += broken(one, codes[:, places].T, missing[:, places].T)
     return count
-
-
-def keep_comparisons(
-    draws: Floats, observed: Floats, missing: Bools, schema: Schema, settled: Collection[str] = ()
-) -> Apart:
-    """Let fills keep to comparisons, in place, where a sampler that knows of them (`possible`) was not asked, or had no
-    other draw; where they do not. A flag gets the level that its row says. Beside one that is observed a number is
-    moved to the other side of the second one, as far from it as it was where its column admits that, else next to it,
-    or made equal to it; not where columns in order would be out of it then.
-
-    draws     [m, N, columns] codes of completed rows
-    observed  [N, columns] codes of the same rows, exact where a cell is observed
-    missing   [N, columns]
-    settled   columns whose fills stay
-    """
-    apart = Apart(draws.shape[:2])
-    moving = missing & np.array([name not in settled for name in schema.modelled], bool)
-    told = [(one, np.array([schema.modelled.index(name) for name in one.names])) for one in schema.comparisons]
-
-    def wrong(one: Comparison, places: Ints, rows: Ints) -> tuple[Ints, Ints]:
-        holes = missing[np.ix_(rows, places)]
-        cells = np.where(holes, draws[:, rows][..., places], observed[np.ix_(rows, places)])
-        draw, at = np.nonzero(broken(one, np.moveaxis(cells, -1, 0), holes.T))
-        return draw, rows[at]
-
-    for one, places in told:
-        draw, row = wrong(one, places, np.flatnonzero(moving[:, places[1:]].any(1) & ~moving[:, places[0]]))
-        if len(row):
-            exact = np.where(missing[row], draws[draw, row], observed[row])
-            moved = _moved(exact, missing[row], moving[row], one, schema)
-            draws[draw, row] = np.where(moving[row], moved, draws[draw, row])
-    for one, places in told:
-        draw, row = wrong(one, places, np.flatnonzero(moving[:, places[0]]))
-        exact = np.where(missing[row], draws[draw, row], observed[row])
-        draws[draw, row, places[0]] = one.said(*(exact[:, place] for place in places[1:]))
-    for one, places in told:
-        rows = np.zeros(apart.shape, bool)
-        rows[wrong(one, places, np.flatnonzero(missing[:, places].any(1)))] = True
-        apart.add(places.tolist(), rows, one)
-    return apart
-
-
-def _moved(rows: Floats, missing: Bools, moving: Bools, one: Comparison, schema: Schema) -> Floats:
-    """Rows of exact codes [n, columns] that break a comparison with one of its numbers moved; those for which nothing
-    is found as they are. `moving` [n, columns]: fills that may be."""
-    places = [schema.modelled.index(name) for name in one.names]
-    flags = np.isin(schema.modelled, [other.flag for other in schema.comparisons])
-
-    def against(codes: Floats, some: Ints) -> Ints:
-        """How many comparisons codes [k, columns] of some rows [k] break, but for those whose flag is filled after."""
-        return count_broken(np.where(flags & moving[some], np.nan, codes), missing[some], schema)
-
-    left = np.arange(len(rows))
-    for place in (1, 2):
-        k, side = places[place], 1 if place == 1 else -1
-        some = left[moving[left, k]]
-        start, done = rows[some], np.zeros(len(some), bool)
-        other = start[:, places[3 - place]] + side * one.shift
-        before, crossed = against(start, some), pairs_out_of_order(start, schema)
-        for values in _tries(schema.encoded[k], start[:, k], other):
-            trial = start.copy()
-            trial[:, k] = values
-            able = ~done & (one.said(trial[:, places[1]], trial[:, places[2]]) == trial[:, places[0]])
-            able &= (against(trial, some) < before) & (pairs_out_of_order(trial, schema) <= crossed)
-            rows[some[able]] = trial[able]
-            done |= able
-        left = np.setdiff1d(left, some[done])
-    return rows
-
-
-def _tries(column: ModelledColumn, values: Floats, other: Floats) -> Iterator[Floats]:
-    """What may be tried in place of values [n] of a column that lie on the wrong side of others: as far on the other
-    side, the same, next to them there, and on this side."""
-    number = as_number(column)
-    assert number is not None, "comparisons are of numbers"
-    step = 2 * half_digit(column) or STEP * column.deviation
-    side = np.where(other >= values, 1.0, -1.0)
-    across, along = (other + way * side * step for way in (1, -1))
-    for wanted, where in ((2 * other - values, side), (other, side), (across, side), (along, -side)):
-        held = column.held(np.clip(wanted, *number.ends))
-        for start, end in number.gaps:
-            held = np.where((start < held) & (held < end), np.where(where > 0, end, start), held)
-        held = np.clip(held, *number.ends)
-        yield held if number.significant is None else number.written(held)

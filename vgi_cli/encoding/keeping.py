@@ -22,7 +22,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
-from vgi_cli.encoding.comparisons import keep_comparisons
+from vgi_cli.encoding.comparing import keep_comparisons, redraw_compared
 from vgi_cli.encoding.computing import (
     WITHIN,
     Levels,
@@ -128,6 +128,7 @@ def keep_relations(
         take_others(rows, model, schema, settled, found, keep)
     if uniform is not None:
         redraw(rows, schema, found, keep)
+        redraw_compared(rows, schema, found, keep)
         apart.update(unkept_skips(draws, missing, schema, blank))
     apart.update(found)
     return apart
