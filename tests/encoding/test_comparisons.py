@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import vgi_cli
+from tests.schemas import checked
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
@@ -17,7 +18,8 @@ from vgi_cli.encoding.check import check
 from vgi_cli.encoding.comparing import keep_comparisons
 from vgi_cli.encoding.comparisons import breaks
 from vgi_cli.encoding.infer import Said, schema_alone
-from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.keeping import keep_but_for_blanks, keep_relations
+from vgi_cli.encoding.redrawing import Checks, DrawnRows
 from vgi_cli.encoding.redundant import every_kept, kept_words
 from vgi_cli.encoding.structural_zeros import possible
 from vgi_cli.errors import RunError
@@ -279,6 +281,24 @@ def test_a_level_of_no_sign_may_stand_beside_what_is_filled() -> None:
     np.testing.assert_array_equal(draws, before)
 
 
+def test_a_cell_that_stays_blank_says_no_level() -> None:
+    """What was drawn there is taken back: a level that is filled beside it stays as it was drawn."""
+    schema = schema_of(costs())
+    codes = np.array([[100.0, 90.0, 1.0]])
+    missing = np.array([[False, True, True]])
+    for blank, left in (([False, True, False], 1.0), ([False, False, False], 0.0)):
+        rows = DrawnRows(codes[None].copy(), codes, missing, lambda name: np.zeros((1, 1)), None)
+        staying = np.array([[blank]])
+        assert keep_but_for_blanks(rows, lambda draws, staying=staying: staying, schema, None).count() == 0  # type: ignore[misc]
+        assert rows.draws[0, 0, 2] == left
+
+
+def test_rows_that_are_redrawn_for_other_rules_keep_to_them() -> None:
+    schema = schema_of(costs())
+    codes, missing = np.array([[100.0, 90.0, 1.0], [100.0, 90.0, 0.0]]), np.ones((2, 3), bool)
+    assert Checks(schema, missing).kept(codes, codes, np.arange(2)).tolist() == [False, True]
+
+
 def test_rows_that_cannot_keep_to_them_are_counted() -> None:
     """More than the greatest whole number that a column admits there is none."""
     frame = matches(400)
@@ -322,7 +342,7 @@ def test_a_new_table_that_breaks_them_is_told() -> None:
 def test_schemas_with_and_without_them_are_read() -> None:
     """A table without any has the schema that it had; what is damaged is refused."""
     assert "comparisons" not in json.loads(schema_of(costs().drop(columns="over")).to_json())
-    raw = json.loads(schema_of(matches()).to_json())
+    raw = checked("schema", schema_of(matches()).to_json())
     for key, value in {"flag": "none", "first": "result", "second": "goals", "codes": [0, 1, 7]}.items():
         own = {**raw["comparisons"][0], key: value}
         own = {**own, "flag": "home"} if key == "first" else own
