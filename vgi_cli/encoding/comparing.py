@@ -44,7 +44,7 @@ def keep_comparisons(
 
     def wrong(one: Comparison, places: Ints, rows: Ints) -> tuple[Ints, Ints]:
         holes = missing[np.ix_(rows, places)]
-        cells = np.where(holes, draws[:, rows][..., places], observed[np.ix_(rows, places)])
+        cells = np.where(holes, draws[:, rows[:, None], places], observed[np.ix_(rows, places)])
         draw, at = np.nonzero(broken(one, np.moveaxis(cells, -1, 0), holes.T))
         return draw, rows[at]
 

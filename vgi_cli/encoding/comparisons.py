@@ -101,18 +101,21 @@ def _may_compare(
     flag: str, places: Ints, kinds: Sequence[Mapping[str, float]], codes: Mapping[str, Floats]
 ) -> Iterator[tuple[str, str, float]]:
     """Which pairs of columns may say what a flag is, as far as some rows of each of its levels (their numbers `places`
-    [N]) tell; with what the second one is moved by."""
+    [N]) tell, of which those of two have both; with what the second one is moved by."""
     of = [np.flatnonzero(places == level) for level in range(int(places.max()) + 1)]
     some = [own[np.linspace(0, len(own) - 1, min(len(own), LOOK)).astype(int)] for own in of]
     for kind in kinds:
         names = [name for name in kind if name != flag]
-        above = np.zeros((len(some), len(names), len(names)), bool)
+        above, both = np.zeros((2, len(some), len(names), len(names)), bool)
         for level, rows in enumerate(some):
             values = np.stack([codes[name][rows] + kind[name] for name in names], 1) if names else np.zeros((0, 0))
             over = values + 2 * NOISE * np.abs(values)
             above[level] = (values[:, :, None] > over[:, None, :]).any(0)
-        able = above.sum(0) <= 1
-        for i, j in np.argwhere(np.triu(able & able.T, 1)).tolist():
+            known = (~np.isnan(values)).astype(np.float32)
+            both[level] = known.T @ known > 0
+        able, unequal = above.sum(0) <= 1, above.any(0)
+        able &= able.T & (unequal | unequal.T) & (both.sum(0) >= LEVELS[0])
+        for i, j in np.argwhere(np.triu(able, 1)).tolist():
             yield names[i], names[j], kind[names[j]] - kind[names[i]]
 
 
