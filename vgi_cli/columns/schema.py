@@ -24,6 +24,7 @@ from vgi_cli.columns.base import (
     Transform,
 )
 from vgi_cli.columns.categorical import ConstantLevel
+from vgi_cli.columns.comparisons import Comparison
 from vgi_cli.columns.levelled import Levelled, listed
 from vgi_cli.columns.lookups import Lookup
 from vgi_cli.columns.number import Constant, as_written
@@ -134,9 +135,10 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
 @dataclass(frozen=True)
 class Schema:
     """The columns of a fitted table in its order, the transform behind the codecs, and the relations between modelled
-    columns, their orders, skips, thresholds and structural zeros that fills keep to, what follows from columns that are
-    carried, how well columns of relations are known from others, which questions rows may not have been asked, and
-    which columns are missing in most rows, unlike the others, those together that are missing in the same rows."""
+    columns, their orders, skips, thresholds, structural zeros and comparisons that fills keep to, what follows from
+    columns that are carried, how well columns of relations are known from others, which questions rows may not have
+    been asked, and which columns are missing in most rows, unlike the others, those together that are missing in the
+    same rows."""
 
     columns: tuple[Column, ...]
     transform: Transform = "linear"
@@ -151,6 +153,7 @@ class Schema:
     spreads: tuple[Spread, ...] = ()
     unanswered: tuple[Unanswered, ...] = ()
     mostly_empty: tuple[tuple[str, ...], ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
 
     @cached_property
     def encoded(self) -> tuple[ModelledColumn, ...]:
@@ -215,6 +218,8 @@ class Schema:
             raw["unanswered"] = [_adapter(Unanswered).dump_python(one, mode="json") for one in self.unanswered]
         if self.mostly_empty:
             raw["mostly_empty"] = [list(names) for names in self.mostly_empty]
+        if self.comparisons:
+            raw["comparisons"] = [_adapter(Comparison).dump_python(one, mode="json") for one in self.comparisons]
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -244,7 +249,7 @@ class Schema:
         kept |= {"thresholds": document.thresholds, "unasked": document.unasked}
         kept |= {"structural_zeros": document.structural_zeros, "lookups": document.lookups}
         kept |= {"spreads": document.spreads, "unanswered": document.unanswered}
-        kept |= {"mostly_empty": document.mostly_empty}
+        kept |= {"mostly_empty": document.mostly_empty, "comparisons": document.comparisons}
         schema = cls(columns, document.transform, **kept)
         if not all(_fits(one, schema) for one in schema.relations):
             raise _damaged("relations do not fit the columns")
@@ -268,6 +273,11 @@ class Schema:
             raise _damaged("blank columns do not fit their skips")
         if not all(set(one.names) <= set(counts) for one in schema.structural_zeros):
             raise _damaged("structural zeros do not fit the columns")
+        if not all(
+            {one.first, one.second} <= numbers and _codes_fit(one.codes, counts.get(one.flag))
+            for one in schema.comparisons
+        ):
+            raise _damaged("comparisons do not fit the columns")
         carried = {column.name for column in columns if isinstance(column, Carried)}
         if not all(one.by in carried and _codes_fit(one.codes, counts.get(one.name)) for one in schema.lookups):
             raise _damaged("what follows from carried columns does not fit the columns")
@@ -293,6 +303,7 @@ class _Document:
     spreads: tuple[Spread, ...] = ()
     unanswered: tuple[Unanswered, ...] = ()
     mostly_empty: tuple[tuple[str, ...], ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
 
 
 def _decided(one: Unasked, schema: Schema) -> bool:

@@ -177,18 +177,18 @@ def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch:
     if not fitted.marginal:
         dtype = next(model.parameters()).dtype
         box = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
-        apart, generators = fitted.schema.structural_zeros, functools.partial(_generator, noise.seed)
+        apart, generators = _apart(fitted.schema), functools.partial(_generator, noise.seed)
         accepted = functools.partial(_accepted, fitted.schema, idle)
         try:
             return _within(draw_rows(model, n, box, generators, watch, accepted, idle), box, idle).cpu()
         except TooFewInside:
             raise RunError(
                 f"run '{fitted.run.name}': fewer than one in {ROUNDS:,} rows of the model lie within the bounds of "
-                f"every column{' and keep cells apart that never go together' if apart else ''}",
+                f"every column{f' and keep {apart}' if apart else ''}",
                 "fit longer, or with wider bounds (--bounds)",
             ) from None
     imputer, dtype = build_imputer(fitted, "exact", [model], device, idle=idle)
-    if fitted.schema.structural_zeros:
+    if _apart(fitted.schema):
         imputer = Selected(imputer, lambda x, _: _accepted(fitted.schema, idle, x).to(x.dtype))
     box = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
     parts = []
@@ -198,6 +198,13 @@ def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch:
         drawn = impute(imputer, empty, torch.ones_like(empty, dtype=torch.bool), noise.select(rows=some), box)
         parts.append(_within(drawn[0], box, idle).cpu())
     return torch.cat(parts)
+
+
+def _apart(schema: Schema) -> str:
+    """What drawn rows are asked to keep beside the limits of the columns; empty: nothing."""
+    zeros = "cells apart that never go together" if schema.structural_zeros else ""
+    compared = "to what columns say of which of two others is greater" if schema.comparisons else ""
+    return " and ".join(filter(None, (zeros, compared)))
 
 
 def _generator(seed: int, block: int) -> torch.Generator:

@@ -137,8 +137,10 @@ class Sampling:
         elif not fitted.empty:
             self._imputer, self._dtype = make_imputer(fitted, request, self._device, work)
             schema = fitted.schema
-            kept = schema.rules or schema.structural_zeros or schema.pairs or levels_in_groups(schema)
-            if kept and not registry.SAMPLERS[self.sampler].traits.stored:
+            apart = schema.structural_zeros or schema.comparisons or schema.pairs
+            if (schema.rules or apart or levels_in_groups(schema)) and not registry.SAMPLERS[
+                self.sampler
+            ].traits.stored:
                 self._imputer = Selected(self._imputer, self._mask_probability)
 
     def of_table(self, sha256: str, *, blanks: bool = True) -> Self:
@@ -254,8 +256,8 @@ class Sampling:
 
     def _mask_probability(self, x: Tensor, missing: Tensor) -> Tensor:
         """As of `Selected`, by the skips and thresholds of the columns and the groups that levels belong to, and 0
-        where cells go together that never do, or say another observed one than there is. What blank answers say is a
-        matter of the table that was fitted: elsewhere a question may have been left out."""
+        where cells go together that never do, or not as they compare, or say another observed one than there is. What
+        blank answers say is a matter of the table that was fitted: elsewhere a question may have been left out."""
         numbers, holes, schema = x.double().cpu().numpy(), missing.cpu().numpy(), self._fitted.schema
         chance = mask_probability(numbers, holes, schema, blanks=self._own_table) * possible(numbers, holes, schema)
         return torch.from_numpy(chance * group_probability(numbers, holes, schema)).to(x.device)
@@ -406,6 +408,7 @@ def uniform_beside(noise: KeyedNoise, schema: Schema, name: str, other: str) -> 
 def related_columns(schema: Schema) -> set[str]:
     """Names of the columns that have to do with others."""
     names = {name for relation in schema.relations for name in relation.names}
+    names |= {name for one in schema.comparisons for name in one.names}
     names |= {name for order in schema.orders for name in (order.low, order.high)}
     return names | {name for order in schema.orders if order.ties is not None for name in order.ties.names}
 

@@ -8,13 +8,14 @@ from typing import TypeAlias
 
 import numpy as np
 
+from vgi_cli.columns.comparisons import Comparison
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.skips import Skip, Threshold
 from vgi_cli.columns.structural_zeros import StructuralZeros
 
-Rule: TypeAlias = Relation | Order | Skip | Threshold | StructuralZeros
+Rule: TypeAlias = Relation | Order | Skip | Threshold | StructuralZeros | Comparison
 """What holds between columns; of structural zeros one pair alone."""
 
 

@@ -13,6 +13,7 @@ from vgi_cli.columns.base import Cells, Finding
 from vgi_cli.columns.numerals import Bools
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import SHOWN, Alarm, are, capped, first_cell, hole_notes, named, others, shortened
+from vgi_cli.encoding.comparisons import breaks
 from vgi_cli.encoding.keys import answering_keys, unlike_keys
 from vgi_cli.encoding.orders import crossings
 from vgi_cli.encoding.redundant import every_kept
@@ -140,7 +141,7 @@ class Check:
             forget_unseen(table, self._schema)
         schema = self._schema
         departing = [*departures(table, schema), *unlike_keys(table, schema), *crossings(table, schema)]
-        departing += [*contradictions(table, schema), *meetings(table, schema)]
+        departing += [*contradictions(table, schema), *meetings(table, schema), *breaks(table, schema)]
         self._departures = [a + b for a, b in zip(self._departures, departing, strict=True)]
         if self._schema.modelled:
             holes = absent(table, self._schema)

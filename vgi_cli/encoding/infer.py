@@ -38,6 +38,7 @@ from vgi_cli.columns.wording import (
 from vgi_cli.encoding.absent import NONE, levels_beside_holes
 from vgi_cli.encoding.check import IMPUTED, BareRows, Holes
 from vgi_cli.encoding.codes import suspected_codes, without_codes
+from vgi_cli.encoding.comparisons import comparisons_among
 from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_excepted
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
 from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
@@ -311,8 +312,10 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
     thresholds = thresholds_among(table, schema, kept, bare) if looked else ()
     schema = replace(schema, relations=relations, orders=orders, skips=kept, thresholds=thresholds, lookups=lookups)
     zeros = structural_zeros_among(table, schema, bare) if looked else ()
+    compared = comparisons_among(table, schema, bare) if looked else ()
     spreads = spreads_among(table, schema)
     schema = replace(schema, unasked=unasked_among(table, schema), structural_zeros=zeros, spreads=spreads)
+    schema = replace(schema, comparisons=compared)
     return gaps_by_keys(table, replace(schema, unanswered=unanswered_among(table, schema, skips, kept)))
 
 

@@ -22,6 +22,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
+from vgi_cli.encoding.comparing import keep_comparisons, redraw_compared
 from vgi_cli.encoding.computing import (
     WITHIN,
     Levels,
@@ -77,8 +78,8 @@ def keep_relations(
     ties: Callable[[str, str], Floats] | None = None,
     told: Floats | None = None,
 ) -> Apart:
-    """Let the fills keep to the skips and thresholds of their columns (`skips.py`), to their relations, and to their
-    orders (`orders.py`), in place. In which rows of all draws some fill could not.
+    """Let the fills keep to the skips and thresholds of their columns (`skips.py`), to their relations, to their orders
+    (`orders.py`), and to comparisons (`comparisons.py`), in place. In which rows of all draws some fill could not.
 
     draws     [m, N, columns] codes of completed rows
     observed  [N, columns] codes of the same rows, exact where a cell is observed
@@ -115,6 +116,7 @@ def keep_relations(
         keep_thresholds(draws, missing, schema, uniform, blank)
         keep_what_says(draws, missing, schema, uniform, blank)
         keep_structural_zeros(draws, missing, schema, uniform)
+        keep_comparisons(draws, observed, missing, schema)
     for j, column in enumerate(schema.encoded):
         number = as_number(column)
         if number is not None and number.significant is not None:  # rounded before others are computed from them
@@ -127,6 +129,7 @@ def keep_relations(
         take_others(rows, model, schema, settled, found, keep)
     if uniform is not None:
         redraw(rows, schema, found, keep)
+        redraw_compared(rows, schema, found, keep)
         apart.update(unkept_skips(draws, missing, schema, blank))
     apart.update(found)
     return apart
@@ -196,21 +199,24 @@ def keep_but_for_blanks(
 def _linked(schema: Schema) -> list[tuple[str, ...]]:
     """The columns of each rule of a schema by which cells of a row decide others of it."""
     orders = [(one.low, one.high) for one in schema.orders]
-    return [*(one.names for one in schema.relations), *(one.names for one in schema.structural_zeros), *orders]
+    told = [*(one.names for one in schema.structural_zeros), *(one.names for one in schema.comparisons)]
+    return [*(one.names for one in schema.relations), *told, *orders]
 
 
 def _without_columns(schema: Schema, names: Collection[str]) -> Schema:
-    """A schema without those of its relations, orders and structural zeros that are of some columns."""
+    """A schema without those of its relations, orders, structural zeros and comparisons that are of some columns."""
     return replace(
         schema,
         relations=tuple(one for one in schema.relations if not set(one.names) & set(names)),
         structural_zeros=tuple(one for one in schema.structural_zeros if not set(one.names) & set(names)),
+        comparisons=tuple(one for one in schema.comparisons if not set(one.names) & set(names)),
         orders=orders_without(schema, names),
     )
 
 
 def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
-    """Let the fills keep to their relations and orders, and those of other columns to structural zeros, in place."""
+    """Let the fills keep to their relations and orders, and those of other columns to structural zeros
+    and comparisons, in place."""
     draws, observed, missing, uniform, ties = filled
     _dates_in_order(filled, schema)
     apart = _kept(filled, schema)
@@ -232,8 +238,8 @@ def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
         apart.update(orders)
     if uniform is not None:  # again: cells that were computed or moved since may be of another kind
         settled = {name for relation in schema.relations for name in relation.names}
-        settled |= _in_orders(schema)
-        apart.update(keep_structural_zeros(draws, missing, schema, uniform, settled))
+        apart.update(keep_structural_zeros(draws, missing, schema, uniform, settled | _in_orders(schema)))
+        apart.update(keep_comparisons(draws, observed, missing, schema, settled))
     return apart
 
 

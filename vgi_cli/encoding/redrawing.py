@@ -17,6 +17,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.encoding.apart import Apart
+from vgi_cli.encoding.comparisons import count_broken
 from vgi_cli.encoding.orders import out_of_order
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.summands import as_summand
@@ -142,9 +143,11 @@ class Checks:
         )
 
     def kept(self, codes: Floats, observed: Floats, rows: Ints) -> Bools:
-        """[n] which codes [n, columns] of some rows [n] keep to the relations and orders; `observed` [n, columns]."""
+        """[n] which codes [n, columns] of some rows [n] keep to the relations, orders and comparisons; `observed` [n,
+        columns]."""
         exact = np.where(self._missing[rows], codes, observed)
-        return self.related(codes, observed, rows) & ~out_of_order(exact, self._schema)
+        able = self.related(codes, observed, rows) & ~out_of_order(exact, self._schema)
+        return np.asarray(able & (count_broken(exact, self._missing[rows], self._schema) == 0))
 
     def related(self, codes: Floats, observed: Floats, rows: Ints) -> Bools:
         """[n] which of the same keep to the relations."""

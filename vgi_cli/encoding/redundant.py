@@ -15,6 +15,7 @@ import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.clock import DAY
+from vgi_cli.columns.comparisons import Comparison
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
@@ -190,8 +191,9 @@ def _reached(above: Mapping[str, Collection[str]], start: str) -> set[str]:
 def every_kept(
     schema: Schema, moved: Collection[str] | None = None, *, ties: bool = False, whole: bool = False
 ) -> list[str]:
-    """The relations, orders, skips, thresholds and structural zeros of a schema in words; `moved`: those that are left
-    alone if these columns are; `ties`: with how often columns in order are equal; `whole`: with all terms of sums."""
+    """The relations, orders, skips, thresholds, structural zeros and comparisons of a schema in words; `moved`: those
+    that are left alone if these columns are; `ties`: with how often columns in order are equal; `whole`: with all terms
+    of sums."""
 
     def counts(names: Iterable[str]) -> bool:
         return moved is None or not set(moved).isdisjoint(names)
@@ -203,6 +205,7 @@ def every_kept(
         *(_skip_words(same, schema) for same in alike_skips(schema.skips) if counts((same[0].name,))),
         *(_threshold_words(one, schema) for one in schema.thresholds if counts((one.name,))),
         *(_zeros_words(one, schema) for one in schema.structural_zeros if counts(one.names)),
+        *(_comparison_words(one, schema) for one in schema.comparisons if counts(one.names)),
     ]
 
 
@@ -227,6 +230,12 @@ def _zeros_words(one: StructuralZeros, schema: Schema) -> str:
     return one.words(list(zip(first, second, strict=True)))
 
 
+def _comparison_words(one: Comparison, schema: Schema) -> str:
+    """The words of a comparison of a schema."""
+    column = schema.encoded[schema.modelled.index(one.flag)]
+    return one.words([None if code is None else column.spell(np.array([code]), None)[0] for code in one.codes])
+
+
 def rule_words(rule: Rule, schema: Schema) -> str:
     """One of the rules of a schema in words."""
     match rule:
@@ -240,6 +249,8 @@ def rule_words(rule: Rule, schema: Schema) -> str:
             return _threshold_words(rule, schema)
         case StructuralZeros():
             return _zeros_words(rule, schema)
+        case Comparison():
+            return _comparison_words(rule, schema)
 
 
 def not_kept(found: Sequence[Redundant], schema: Schema) -> list[str]:

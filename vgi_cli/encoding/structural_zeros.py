@@ -23,6 +23,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.structural_zeros import Part, StructuralZeros
 from vgi_cli.encoding.apart import Apart
+from vgi_cli.encoding.comparisons import broken
 from vgi_cli.encoding.groups import shared_ids
 from vgi_cli.encoding.independence import GroupedRows
 from vgi_cli.encoding.redundant import as_number, codes_of, half_digit
@@ -452,12 +453,14 @@ def meetings(table: Table, schema: Schema) -> list[int]:
 
 
 def possible(x: Floats, missing: Bools, schema: Schema, idle: Bools | None = None) -> Bools:
-    """[n, R] whether completed encoded rows x [n, R, D] have no structural zero but among observed cells, and filled
-    pairs of levels say the observed cell of the column that follows from them, if some do; missing [R, D]. Cells that
-    are idle [n, R, D] hold nothing (None: there are none): they are in no structural zero."""
+    """[n, R] whether completed encoded rows x [n, R, D] have no structural zero but among observed cells, keep to
+    comparisons, and filled pairs of levels say the observed cell of the column that follows from them, if some do;
+    missing [R, D]. Cells that are idle [n, R, D] hold nothing (None: there are none): they are in no structural zero,
+    and in no comparison."""
     at = dict(zip(schema.modelled, schema.layout.slices, strict=True))
     names = {name for one in schema.structural_zeros for name in one.names}
     names |= {name for one in schema.pairs for name in one.names}
+    names |= {name for one in schema.comparisons for name in one.names}
     codes = {column.name: column.decode(x[..., at[column.name]]) for column in schema.encoded if column.name in names}
     out = np.ones(x.shape[:2], bool)
     for one in schema.structural_zeros:
@@ -465,6 +468,10 @@ def possible(x: Floats, missing: Bools, schema: Schema, idle: Bools | None = Non
         open_ = missing[:, at[first].start] | missing[:, at[second].start]
         wrong = one.excludes(codes[first], codes[second]) & open_
         out &= ~(wrong if idle is None else wrong & ~(idle[..., at[first].start] | idle[..., at[second].start]))
+    for compared in schema.comparisons:
+        starts = [at[name].start for name in compared.names]
+        wrong = broken(compared, [codes[name] for name in compared.names], list(missing[:, starts].T))
+        out &= ~(wrong if idle is None else wrong & ~idle[..., starts].any(-1))
     for relation in schema.pairs:
         first, *others = relation.names
         holes = missing[:, at[others[0]].start] | missing[:, at[others[1]].start]

@@ -1,0 +1,90 @@
+"""Comparisons: a column of few levels says which of two other columns is greater."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, final
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from vgi_cli.columns.base import STRICT
+from vgi_cli.columns.numerals import Bools, Floats, Ints
+
+NOISE = 1e-12
+"""Share of the greater of two numbers by which arithmetic may be off where they are equal."""
+SIGNS = {(0,): "<", (0, 1): "≤", (1,): "=", (1, 2): "≥", (2,): ">", (0, 2): "≠"}
+"""How it is written which signs of a difference a level has, by their places in `codes` of a Comparison."""
+
+Code = Annotated[float, Field(allow_inf_nan=False)]
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Comparison:
+    """What holds in every row in which all three cells are observed: the sign of first - second says what level the
+    flag has (delivered after the day that was promised: not on time).
+
+    flag           name of the column of levels, or of few numbers
+    first, second  of those that are compared
+    codes          of the flag where first - second is negative, zero, and positive; None: no row says so, or rows with
+                   several levels do
+    shift          of numbers 0; of moments how much later the origin of `second` is than that of `first`
+    """
+
+    flag: str
+    first: str
+    second: str
+    codes: tuple[Code | None, Code | None, Code | None]
+    shift: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+
+    def __post_init__(self) -> None:
+        if len(set(self.names)) < len(self.names):
+            raise ValueError("a comparison is of three columns")
+        if len(set(self.codes) - {None}) < 2:
+            raise ValueError("a comparison says several levels")
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """Of its columns, the flag first."""
+        return self.flag, self.first, self.second
+
+    def signs(self, first: Floats, second: Floats) -> Ints:
+        """[..] the places in `codes` of cells [..] that are compared; -1 where one is NaN."""
+        return signs_of(first, second + self.shift)
+
+    def said(self, first: Floats, second: Floats) -> Floats:
+        """[..] the code of the flag beside cells [..]; NaN where nothing is said."""
+        codes = np.array([np.nan if code is None else code for code in (*self.codes, None)])
+        return np.asarray(codes[self.signs(first, second)])
+
+    def excludes(self, flag: Floats, first: Floats, second: Floats) -> Bools:
+        """[..] where cells [..] do not go together; not where one is NaN."""
+        said = self.said(first, second)
+        return np.asarray((said < flag) | (said > flag))
+
+    def knows(self, flag: Floats) -> Bools:
+        """[..] which codes [..] of the flag are said of some sign: another one (a match that was put off) may stand
+        where there is nothing to compare."""
+        return np.isin(flag, [code for code in self.codes if code is not None])
+
+    def words(self, spelled: Sequence[str | None]) -> str:
+        """`'over' is yes where 'spent' > 'budget', else no`; of more or fewer than two levels for all three signs
+        `'result' is H, D, A where 'home' >, =, < 'away'`. `spelled`: its codes, as the flag writes them."""
+        levels = {code: text for code, text in zip(self.codes, spelled, strict=True) if code is not None}
+        if len(levels) == 2 and None not in self.codes:
+            told, other = sorted(levels, reverse=True)  # of no and yes, 0 and 1 the one that says it
+            sign = SIGNS[tuple(place for place, code in enumerate(self.codes) if code == told)]
+            return f"'{self.flag}' is {levels[told]} where '{self.first}' {sign} '{self.second}', else {levels[other]}"
+        known = [place for place in (2, 1, 0) if self.codes[place] is not None]
+        texts, signs = ", ".join(str(spelled[place]) for place in known), ", ".join(SIGNS[place,] for place in known)
+        return f"'{self.flag}' is {texts} where '{self.first}' {signs} '{self.second}'"
+
+
+def signs_of(first: Floats, second: Floats) -> Ints:
+    """[..] of cells [..] 0 where the first one is less, 1 where they are equal but for the noise of arithmetic, 2 where
+    it is greater, and -1 where one is NaN."""
+    apart = 0.5 * first - 0.5 * second
+    noise = 0.5 * NOISE * np.maximum(np.abs(first), np.abs(second))
+    return np.where(np.isnan(apart), -1, 1 + (apart > noise).astype(int) - (apart < -noise))
