@@ -187,7 +187,7 @@ def _alike(rest: Floats, places: Ints) -> bool:
         float((counts * means**2).sum()) / between,
         float(((rest - means[places]) ** 2).sum()) / within,
     )
-    return of_moments > (1 + CHANCE * np.sqrt(2 / between + 2 / within)) * of_rows
+    return bool(of_moments > (1 + CHANCE * np.sqrt(2 / between + 2 / within)) * of_rows)
 
 
 def _by_moments(shown: Floats, design: Floats, places: Ints) -> float:
