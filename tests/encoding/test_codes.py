@@ -10,6 +10,7 @@ import pandas as pd
 
 from tests.table.helpers import save
 from vgi_cli.columns.number import Number
+from vgi_cli.encoding.codes import far_values
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.columns import TableInFiles
 from vgi_cli.table.frames import from_frame
@@ -118,3 +119,31 @@ def test_codes_are_not_said_to_pile_up() -> None:
         notes = infer_schema(from_frame(pd.DataFrame({"age": coded(age, code, ~known), "y": rng.normal(size=N)})))[1]
         assert len([line for line in notes if "pile up" in line]) == piles, code
         assert len([line for line in notes if "far from all other values" in line]) == 1 - piles, code
+
+
+def piled(seed: int, cells: int, decimals: int = 1) -> npt.NDArray[np.float64]:
+    """Temperatures of about 11 to 31 degrees, and 85 in so many cells."""
+    rng = np.random.default_rng(seed)
+    values = np.round(rng.normal(21, 3, 800), decimals)
+    values[:cells] = 85.0
+    return values
+
+
+def test_a_pile_far_beyond_all_others_is_named_whatever_its_number_of_cells() -> None:
+    for seed in range(5):
+        for cells in (5, 6, 7, 8, 12, 20, 40, 75):
+            assert [tuple(one) for one in far_values(piled(seed, cells), piles=True)] == [(85.0, cells)]
+        assert [one.value for one in far_values(np.append(piled(seed, 8), [-127.0] * 7), piles=True)] == [-127.0, 85.0]
+    schema, notes = infer_schema(from_frame(pd.DataFrame({"t": piled(0, 8), "y": np.arange(800) % 7})))
+    assert any("85 (8 cells) is far from all other values of column 't'" in one for one in notes)
+    assert schema.columns[0].name == "t"
+
+
+def test_what_may_be_usual_far_from_others_is_no_pile() -> None:
+    rng = np.random.default_rng(0)
+    assert far_values(np.append(piled(0, 0), [31.5] * 40), piles=True) == []
+    assert far_values(np.append(piled(0, 0), [80.0] * 200), piles=True) == []  # one cell of five
+    for _ in range(100):
+        amounts, of_people = np.exp(rng.normal(3, 1, 400)).round(1), np.repeat(rng.standard_t(4, 40).round(1), 10)
+        for values in (amounts, of_people, np.append(amounts, [amounts.max() * 2.5] * 10)):
+            assert far_values(values, piles=True) == far_values(values)

@@ -178,3 +178,22 @@ def test_a_sum_moves_into_order_with_a_part(hidden: str) -> None:
     assert apart <= 0.02 * 100 * len(draws)  # a part that is observed may be more than most by itself
     wrong = (draws[..., 3] > draws[..., 2]) | (draws[..., 2] > draws[..., 4])
     assert (wrong | (draws[..., 0] + draws[..., 1] != draws[..., 2])).sum() == apart
+
+
+def matches(n: int = 400, seed: int = 0) -> pd.DataFrame:
+    """Goals until half-time and in the end, and the result that follows from the latter."""
+    rng = np.random.default_rng(seed)
+    home, away = rng.poisson(1.5, n), rng.poisson(1.2, n)
+    result = np.where(home > away, "H", np.where(home < away, "A", "D"))
+    return pd.DataFrame(
+        {"home": home, "away": away, "half": rng.binomial(home, 0.45), "half_away": rng.binomial(away, 0.45)}
+    ).assign(result=result)
+
+
+@pytest.mark.parametrize("hidden", ["home", "away"])
+def test_a_number_is_no_farther_in_order_than_a_level_leaves_it(hidden: str) -> None:
+    frame = matches()
+    schema = schema_of(frame)
+    assert {(one.low, one.high) for one in schema.orders} == {("half", "home"), ("half_away", "away")}
+    missing = holes(schema, frame, hidden)
+    assert drawn(schema, codes_in(frame, schema), missing, m=20)[1] == 0

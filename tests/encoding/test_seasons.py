@@ -83,3 +83,37 @@ def test_where_there_is_no_season_none_is_said() -> None:
     assert lines_of(yearly(0, n=50)) == []
     assert lines_of(yearly(0).dropna()) == []  # nothing to fill
     assert lines_of(yearly(0).drop(columns="day")) == []
+
+
+def devices(seed: int, count: int, rows: int, *, amplitude: float = 0.0) -> pd.DataFrame:
+    """Rows of devices: twelve dates of each device, and a number that is alike in the rows of a device."""
+    rng = np.random.default_rng(seed)
+    days = rng.integers(0, 3_000, (count, 12))
+    frame = pd.DataFrame(
+        {
+            f"installed_{j}": pd.Timestamp("2012-01-01") + pd.to_timedelta(days[:, j].repeat(rows), "D")
+            for j in range(12)
+        }
+    )
+    season = amplitude * np.sin(2 * np.pi * days[:, 0] / 365.25)
+    frame["reading"] = np.round((rng.normal(size=count) + season).repeat(rows) + 0.2 * rng.normal(size=len(frame)), 2)
+    frame.loc[rng.random(len(frame)) < 0.1, "reading"] = np.nan
+    return frame
+
+
+@pytest.mark.parametrize(("count", "rows"), [(8, 60), (20, 24), (40, 12), (100, 6)])
+def test_a_date_of_each_device_counts_once(count: int, rows: int) -> None:
+    for seed in range(3):
+        assert lines_of(devices(seed, count, rows)) == []
+
+
+def test_a_season_of_dates_that_several_rows_have_is_said() -> None:
+    (line,) = lines_of(devices(0, 100, 6, amplitude=2.0))
+    assert line.startswith("column 'reading' varies with the time of year in 'installed_0' (")
+    rng = np.random.default_rng(0)
+    day = 30 * rng.integers(0, 24, 1_000)  # 24 dates, and rows that have nothing else in common
+    frame = pd.DataFrame({"day": pd.Timestamp("2020-03-01") + pd.to_timedelta(day, "D")})
+    frame["temp"] = np.round(0.5 * np.sin(2 * np.pi * day / 365.25) + rng.normal(size=1_000), 2)
+    frame.loc[rng.random(1_000) < 0.1, "temp"] = np.nan
+    (line,) = lines_of(frame)
+    assert line.startswith("column 'temp' varies with the time of year in 'day' (")

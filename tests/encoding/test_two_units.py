@@ -60,6 +60,38 @@ def test_which_columns_are_in_two_units(values: npt.ArrayLike, factor: int | Non
     assert len(lines) == (factor is not None) and all(f", {factor:,} times as much" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("values", "much"),
+    [
+        (np.where(FEW, np.round(HEIGHTS / 18.02, 1), HEIGHTS), "18.02 times as much (mg/dl and mmol/l of glucose?)"),
+        (np.where(FEW, np.round(HEIGHTS / 88.4, 2), HEIGHTS), "88.4 times as much (µmol/l and mg/dl of creatinine?)"),
+        (np.where(FEW, np.round(HEIGHTS / 2.54, 1), HEIGHTS), "2.54 times as much (cm and inches?)"),
+        (np.where(FEW, np.round(HEIGHTS / 2.2046, 1), HEIGHTS), "2.2046 times as much (pounds and kg?)"),
+        (np.where(FEW, (HEIGHTS / 8 + 150) * 1.609, HEIGHTS / 8 + 150), "1.609 times as much (km and miles?)"),
+        (np.where(FEW, np.round(HEIGHTS * 3.6, 1), HEIGHTS), "3.6 times as much (km/h and m/s?)"),
+        (
+            np.where(FEW, HEIGHTS / 5, HEIGHTS / 5 * 1.8 + 32),
+            "1.8 times as much and 32 (degrees Fahrenheit and Celsius?)",
+        ),
+        (np.where(FEW, np.round(HEIGHTS / 2.7, 1), HEIGHTS), None),
+        (np.where(np.arange(N) < 6, np.round(HEIGHTS / 2.54, 1), HEIGHTS), None),  # too few to tell 2.54 from 2.7
+        (np.where(FEW, np.round((HEIGHTS / 2 + 85) / 2.54, 1), HEIGHTS), None),  # they vary half as much
+    ],
+)
+def test_units_that_people_mix_are_named(values: npt.NDArray[np.float64], much: str | None) -> None:
+    lines = said(values)
+    assert len(lines) == (much is not None) and all(f", {much}; write all" in line for line in lines)
+
+
+def test_two_groups_of_one_unit_are_seldom_said_to_be_two() -> None:
+    rng = np.random.default_rng(1)
+    lines = 0
+    for _ in range(60):
+        other = np.exp(rng.normal(5 - np.log(rng.uniform(1.5, 5)), rng.uniform(0.03, 0.15), N))
+        lines += len(said(np.round(np.where(rng.random(N) < 0.4, other, HEIGHTS), 1)))
+    assert lines <= 2
+
+
 def test_what_another_column_tells_is_no_unit() -> None:
     """A price that follows from what was bought."""
     kind = RNG.integers(0, 20, N)

@@ -16,12 +16,12 @@ from vgi_cli.columns.base import Column, ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.lattice import SURELY
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import EXACT, Floats, plain
+from vgi_cli.columns.numerals import EXACT, Bools, Floats, Ints, plain
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.encoding.scale_codes import scales_with_codes
 from vgi_cli.encoding.spellings import MOST_CODES, NEGATIVE, NINES, NINES_AWAY, codes_beside
-from vgi_cli.encoding.tails import beyond_tails
+from vgi_cli.encoding.tails import beyond_tails, lies_beyond
 from vgi_cli.encoding.zeros import zero_beside, zero_far_below
 from vgi_cli.table.base import Table
 
@@ -49,6 +49,11 @@ FEWEST_PILED = 5
 """Cells that hold such a code at least where it is told by their number, beyond a gap above the other values ..."""
 PLACES, GAPS = 4.0, 1.5
 """... so many times as wide as the least distance of these, and as the greatest one in the upper half of them."""
+PILE_AWAY, FEWEST_BESIDE, MOST_PILED = 1.5, 10, 0.1
+"""How far from the other values, in units of their range, is far for a pile (85 degrees of a sensor that was just
+switched on): a value beyond the tail of its side that FEWEST_PILED cells hold or more, and SO_OFTEN times as many as
+hold the next one. Different other values at least, and the share of cells at most that hold it: what more hold is
+usual."""
 FAR, BELOW = "far from all other values", "negative, unlike all other values"
 ZERO = "far below all other values, none of which is near zero,"
 PILED = "a pile beyond a gap, above all other values,"
@@ -158,7 +163,8 @@ def _parts(schema: Schema) -> set[str]:
 
 def unlike_others(column: Number | Moment, values: Floats) -> dict[Far, str]:
     """Which of some finite values of a column are unlike all others of it, and in what way, in words."""
-    away = dict.fromkeys([*far_values(values), *_held(values, beyond_tails(values))])
+    far = far_values(values, piles=not isinstance(column, Moment))
+    away = dict.fromkeys([*far, *_held(values, beyond_tails(values))])
     found = dict.fromkeys(_unusual(column, list(away), len(values)), FAR)
     if isinstance(column, Moment):
         return found
@@ -184,8 +190,9 @@ def _unusual(column: Number | Moment, found: list[Far], cells: int) -> list[Far]
     return [one for one in found if one not in usual] if len(usual) > 1 else found
 
 
-def far_values(values: Floats) -> list[Far]:
-    """Of some finite values the few least and greatest that are far from all between them.
+def far_values(values: Floats, *, piles: bool = False) -> list[Far]:
+    """Of some finite values the few least and greatest that are far from all between them; of `piles`, which many more
+    cells hold than hold the values next to them, those too that are less far.
 
     Of all ways to set aside up to MOST_CODES distinct values at either end such that each is far from the rest, in
     units of the range of the rest (and of their logarithms, where these span decades), that which sets aside most.
@@ -203,7 +210,11 @@ def far_values(values: Floats) -> list[Far]:
             continue
         needed = np.concatenate([away[:low], away[len(away) - high :]])
         decades = distinct[0] > 0 and distinct[rest][-1] >= DECADES * distinct[rest][0]
-        if all(_set_apart(scale, low, high, needed) for scale in (u, *([np.log(distinct)] if decades else []))):
+        scales = (u, *([np.log(distinct)] if decades else []))
+        less = np.minimum(needed, PILE_AWAY)
+        if piles and all(_set_apart(scale, low, high, less) for scale in scales):
+            needed = np.where(_piled(distinct, cells, low, high), less, needed)
+        if all(_set_apart(scale, low, high, needed) for scale in scales):
             best = low, high
     low, high = best
     chosen = [*range(low), *range(len(u) - high, len(u))]
@@ -215,6 +226,22 @@ def _gap(u: Floats) -> bool:
     all others: without one, hardly worth a look at each, no value is far away."""
     least, greatest = np.diff(u[: MOST_CODES + 1]), np.diff(u[-MOST_CODES - 1 :])
     return bool(max(least.max(), greatest.max()) > PAIR_AWAY * (u[-MOST_CODES - 1] - u[MOST_CODES]))
+
+
+def _piled(distinct: Floats, cells: Ints, low: int, high: int) -> Bools:
+    """[low + high] which of the least and greatest of different values, smallest first, each in so many `cells`, are
+    piles beyond the tails of the others."""
+    rest = slice(low, len(distinct) - high)
+    if len(distinct[rest]) < FEWEST_BESIDE:
+        return np.zeros(low + high, bool)
+    next_ones = np.repeat(cells[rest][[0, -1]], [low, high])
+    values, held = (np.concatenate([own[:low], own[len(own) - high :]]) for own in (distinct, cells))
+    often = held >= np.maximum(FEWEST_PILED, SO_OFTEN * next_ones)
+    piled = np.asarray(often & (held <= MOST_PILED * cells.sum()))
+    if piled.any():
+        others = np.repeat(distinct[rest], cells[rest])
+        piled &= [lies_beyond(others, value) for value in values.tolist()]
+    return piled
 
 
 def _set_apart(u: Floats, low: int, high: int, needed: Floats) -> bool:

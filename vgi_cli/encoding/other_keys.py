@@ -121,6 +121,8 @@ class _Tried:
         self._rows, self._schema = rows, schema
         self._checks = Checks(schema, rows.missing)
         self._alone = replace(schema, relations=())  # in which every column of an order may move
+        at_once = tuple(replace(one, small=(0.0,) * len(one.small), ties=None) for one in schema.orders)
+        self._nearest_in_order = replace(self._alone, orders=at_once)
         moved = model[None].copy()
         keep_orders(moved, np.where(rows.missing, model, rows.observed), rows.missing, self._alone, None, rows.ties)
         self._model = moved[0]
@@ -140,8 +142,9 @@ class _Tried:
 
     def options(self, codes: Floats, fixed: Bools, orders: Sequence[Order]) -> list[tuple[int, Floats]]:
         """Places, and what may be tried there [n]: other keys, the likeliest first, then columns of orders that are
-        moved by themselves, and cells of which these are a sum or a product, as far as they have to move for that; NaN
-        where there is nothing to try. `fixed` [n, columns]: cells that stay as they are in codes [n, columns]."""
+        moved by themselves, and cells of which these are a sum or a product, as far as they have to move for that; last
+        the columns of orders to the nearest value in order. NaN where there is nothing to try. `fixed` [n, columns]:
+        cells that stay as they are in codes [n, columns]."""
         free, found, parts = self._rows.missing & ~fixed, list[tuple[int, Floats]](), list[tuple[int, Floats]]()
         exact = self._exact(codes)
         for key in self._keys:
@@ -149,15 +152,12 @@ class _Tried:
             for part in np.array_split(some, len(some) * len(key.keys) // MOST_AT_ONCE + 1):
                 nearest[:, part] = self._nearest(key, exact[part], part, free[part]).T
             found += [(key.place, own) for own in nearest]
-        for place in sorted({self._schema.modelled.index(name) for one in orders for name in (one.low, one.high)}):
-            alone = np.zeros(free.shape, bool)
-            alone[:, place] = free[:, place]
-            moved = codes[None].copy()
-            keep_orders(moved, exact, alone, self._alone)
-            wanted = np.where(free[:, place] & (moved[0, :, place] != codes[:, place]), moved[0, :, place], np.nan)
-            found.append((place, wanted))
-            parts += self._moving(place, wanted, exact, free)
-        return [*found, *parts]
+        places = sorted({self._schema.modelled.index(name) for one in orders for name in (one.low, one.high)})
+        for place in places:
+            found.append((place, _in_order(self._alone, place, codes, exact, free)))
+            parts += self._moving(*found[-1], exact, free)
+        nearest_ones = [(place, _in_order(self._nearest_in_order, place, codes, exact, free)) for place in places]
+        return [*found, *parts, *nearest_ones]
 
     def _moving(self, place: int, wanted: Floats, exact: Floats, free: Bools) -> Iterator[tuple[int, Floats]]:
         """Of the sums and products of a column: places of other columns that are `free` [n, columns], and what they
@@ -212,6 +212,16 @@ class _Tried:
             np.isfinite(np.take_along_axis(away, order, 1)), key.keys[order], np.nan
         )
         return nearest
+
+
+def _in_order(schema: Schema, place: int, codes: Floats, exact: Floats, free: Bools) -> Floats:
+    """[n] where cells at a place of `codes` [n, columns] that are `free` lie when they alone are brought into the
+    orders of a schema beside the others, which are `exact`; NaN: where they are."""
+    alone = np.zeros(free.shape, bool)
+    alone[:, place] = free[:, place]
+    moved = codes[None].copy()
+    keep_orders(moved, exact, alone, schema)
+    return np.where(free[:, place] & (moved[0, :, place] != codes[:, place]), moved[0, :, place], np.nan)
 
 
 def _keys_of(schema: Schema) -> list[_Key]:

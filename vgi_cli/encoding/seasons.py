@@ -10,7 +10,7 @@ import numpy as np
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.numerals import Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import named
@@ -36,6 +36,8 @@ range, where it only says which part that is."""
 SHARE, SURELY = 0.05, 14.0
 """Of the variance of a column, that a cycle explains at the least; and nats by which rows speak for it, beyond what the
 choice of columns explains: by chance as much has a probability of exp(-SURELY)."""
+CHANCE = 2.0
+"""Rows of one moment are alike where these moments differ by so many standard errors more than by chance."""
 CYCLES = (("year", 365.25, "month"), ("day", 1.0, "hour"))
 """Cycles, their length in days, and the column that tells a model of them."""
 TELLING = {"year": ("month", "week", "yearday"), "day": ("hour",)}
@@ -142,7 +144,7 @@ def _told(y: Floats, days: Floats, length: float) -> bool:
 
 def _share(y: Floats, days: Floats, length: float, beside: list[Floats], choice: float) -> float | None:
     """The share of the variance of y [N] that a sine and a cosine of the cycle explain beyond a trend and the other
-    columns; None where that is too little, or may be by chance."""
+    columns; None where that is too little, or may be by chance: rows of one moment that are alike count once."""
     seen = np.isfinite(y) & np.isfinite(days)
     n = int(seen.sum())
     if n < ROWS:
@@ -154,15 +156,51 @@ def _share(y: Floats, days: Floats, length: float, beside: list[Floats], choice:
     if 3 * design.shape[1] > n:
         return None
     phase = 2 * np.pi * time / length
-    left = np.stack([y - y.mean(), np.sin(phase), np.cos(phase)], 1)
-    left = left - design @ np.linalg.lstsq(design, left, rcond=None)[0]
-    total, before = float(((y - y.mean()) ** 2).sum()), float((left[:, 0] ** 2).sum())
+    shown = np.stack([y - y.mean(), np.sin(phase), np.cos(phase)], 1)
+    left = shown - design @ np.linalg.lstsq(design, shown, rcond=None)[0]
     cycle = left[:, 1:]
     if (cycle**2).sum(0).min() < 1e-3 * n:  # the other columns say as much
         return None
+    total, before = float((shown[:, 0] ** 2).sum()), float((left[:, 0] ** 2).sum())
     rest = left[:, 0] - cycle @ np.linalg.lstsq(cycle, left[:, 0], rcond=None)[0]
     after = float((rest**2).sum())
     if not 0 < after < before or (before - after) / total < SHARE:
         return None
     nats = 0.5 * (n - design.shape[1]) * np.log(before / after)
-    return (before - after) / total if nats >= SURELY + choice else None
+    if nats < SURELY + choice:
+        return None
+    moments, places = np.unique(time, return_inverse=True)
+    if len(moments) < n and _alike(rest, places) and _by_moments(shown, design, places) < SURELY + choice:
+        return None
+    return (before - after) / total
+
+
+def _alike(rest: Floats, places: Ints) -> bool:
+    """Whether what is left of numbers [n] beside a trend and a cycle is more alike in rows of one moment (places [n])
+    than in others; so too where the moments are so few that the trend and the cycle all but say each of them."""
+    counts = np.bincount(places)
+    means = np.bincount(places, rest) / counts
+    between, within = len(counts) - (DEGREE + 3), len(rest) - len(counts)
+    if between < DEGREE + 3:
+        return True
+    of_moments, of_rows = (
+        float((counts * means**2).sum()) / between,
+        float(((rest - means[places]) ** 2).sum()) / within,
+    )
+    return bool(of_moments > (1 + CHANCE * np.sqrt(2 / between + 2 / within)) * of_rows)
+
+
+def _by_moments(shown: Floats, design: Floats, places: Ints) -> float:
+    """The nats by which the means of moments (places [n]) of `shown` [n, 3], numbers and a sine and a cosine, speak for
+    the cycle, beyond those of the trend and the other columns (design [n, k])."""
+    counts = np.bincount(places)[:, None]
+    means = np.zeros((len(counts), 3 + design.shape[1]))
+    np.add.at(means, places, np.concatenate([shown, design], 1))
+    means /= counts
+    coefficients, _, rank, _ = np.linalg.lstsq(means[:, 3:], means[:, :3], rcond=None)
+    left = means[:, :3] - means[:, 3:] @ coefficients
+    rest = left[:, 0] - left[:, 1:] @ np.linalg.lstsq(left[:, 1:], left[:, 0], rcond=None)[0]
+    free, after = len(means) - rank - 2, float((rest**2).sum())
+    if free < 1 or not after > 0:
+        return 0.0
+    return 0.5 * free * float(np.log(float((left[:, 0] ** 2).sum()) / after))

@@ -19,6 +19,8 @@ COMPARED = (10, 20, 50)
 grow heavier or lighter on its way, where the side has twice as many."""
 CHANCE = 3e-4
 """The probability of such a gap, or a wider one, by each of them."""
+CHANCE_OF_PILE = 0.02
+"""The same for one value that many cells hold, as if one did."""
 FACTOR, FACTOR_ENDED = 3.0, 10.0
 """So many times as far from the median as the farthest other value they are at least; and so many where ENDED cells
 hold that one, at which the tail ends then (the highest answer of a scale, a minimum of 30 nights)."""
@@ -38,6 +40,18 @@ def beyond_tails(values: Floats) -> Floats:
     low, high = (middle - ordered)[::-1], ordered - middle
     below, above = _beyond(low[low > 0], most), _beyond(high[high > 0], most)
     return np.unique(2 * np.concatenate([ordered[:below], ordered[len(ordered) - above :]]))
+
+
+def lies_beyond(ordered: Floats, value: float) -> bool:
+    """Whether one value, in however many cells, lies beyond the tail of its side of others [n], smallest first."""
+    middle = float(np.median(ordered / 2))
+    distances = np.sort(np.abs(ordered / 2 - middle)[(ordered > 2 * middle) == (value > 2 * middle)])
+    logs = np.log(distances[distances > 0])
+    if len(logs) < 2 * COMPARED[0]:
+        return False
+    gap = float(np.log(abs(value / 2 - middle)) - logs[-1])
+    tails = [m for m in COMPARED if 2 * m <= len(logs)]
+    return gap > np.log(FACTOR) and all(_chance(logs, gap, m) < CHANCE_OF_PILE for m in tails)
 
 
 def _has_gap(distances: Floats, most: int) -> bool:
