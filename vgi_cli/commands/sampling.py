@@ -138,9 +138,8 @@ class Sampling:
             self._imputer, self._dtype = make_imputer(fitted, request, self._device, work)
             schema = fitted.schema
             apart = schema.structural_zeros or schema.comparisons or schema.pairs
-            if (schema.rules or apart or levels_in_groups(schema)) and not registry.SAMPLERS[
-                self.sampler
-            ].traits.stored:
+            kept = schema.rules or apart or levels_in_groups(schema)
+            if kept and not registry.SAMPLERS[self.sampler].traits.stored:
                 self._imputer = Selected(self._imputer, self._mask_probability)
 
     def of_table(self, sha256: str, *, blanks: bool = True) -> Self:
