@@ -19,7 +19,12 @@ def test_words() -> None:
     other = Comparison("other", "new", "old", (1.0, 0.0, 1.0))
     assert other.words(["yes", "no", "yes"]) == "'other' is yes where 'new' ≠ 'old', else no"
     open_ = Comparison("over", "spent", "budget", (0.0, None, 1.0))
-    assert open_.words(["no", None, "yes"]) == "'over' is yes, no where 'spent' >, < 'budget'"
+    assert open_.words(["no", None, "yes"]) == "'over' is yes where 'spent' > 'budget', no where it is less"
+    turned = Comparison("over", "budget", "spent", (1.0, None, 0.0))
+    assert turned.words(["yes", None, "no"]) == "'over' is yes where 'budget' < 'spent', no where it is greater"
+    assert Comparison("won", "own", "other", (None, 0.0, 1.0)).words([None, "no", "yes"]) == (
+        "'won' is yes, no where 'own' >, = 'other'"
+    )
 
 
 def test_what_is_said() -> None:

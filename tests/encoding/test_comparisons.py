@@ -82,7 +82,7 @@ def test_they_are_found_and_said() -> None:
     assert ON_TIME in line
     assert Schema.from_json(schema.to_json()) == schema
     assert schema_of(orders(), Encoding(relations="ignore")).comparisons == ()
-    assert compared(holed(costs(), 1)) == ["'over' is 1, 0 where 'spent' >, < 'budget'"]
+    assert compared(holed(costs(), 1)) == ["'over' is 1 where 'spent' > 'budget', 0 where it is less"]
     assert compared(holed(matches(), 1)) == ["'result' is H, D, A where 'home' >, =, < 'away'"]
     frame = matches()
     frame["same"] = np.where(frame.home == frame.away, "yes", "no")

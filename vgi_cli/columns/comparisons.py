@@ -70,14 +70,18 @@ class Comparison:
         return np.isin(flag, [code for code in self.codes if code is not None])
 
     def words(self, spelled: Sequence[str | None]) -> str:
-        """`'over' is yes where 'spent' > 'budget', else no`; of more or fewer than two levels for all three signs
-        `'result' is H, D, A where 'home' >, =, < 'away'`. `spelled`: its codes, as the flag writes them."""
+        """`'over' is yes where 'spent' > 'budget', else no`; where nothing is said of equal ones `'over' is yes where
+        'spent' > 'budget', no where it is less`; of other levels `'result' is H, D, A where 'home' >, =, < 'away'`.
+        `spelled`: its codes, as the flag writes them."""
         levels = {code: text for code, text in zip(self.codes, spelled, strict=True) if code is not None}
-        if len(levels) == 2 and None not in self.codes:
-            told, other = sorted(levels, reverse=True)  # of no and yes, 0 and 1 the one that says it
-            sign = SIGNS[tuple(place for place, code in enumerate(self.codes) if code == told)]
-            return f"'{self.flag}' is {levels[told]} where '{self.first}' {sign} '{self.second}', else {levels[other]}"
         known = [place for place in (2, 1, 0) if self.codes[place] is not None]
+        if len(levels) == 2 and known != [2, 1] and known != [1, 0]:
+            told, other = sorted(levels, reverse=True)  # of no and yes, 0 and 1 the one that says it
+            places = tuple(place for place, code in enumerate(self.codes) if code == told)
+            where = f"'{self.flag}' is {levels[told]} where '{self.first}' {SIGNS[places]} '{self.second}'"
+            if self.codes[1] is not None:
+                return f"{where}, else {levels[other]}"
+            return f"{where}, {levels[other]} where it is {'less' if places == (2,) else 'greater'}"
         texts, signs = ", ".join(str(spelled[place]) for place in known), ", ".join(SIGNS[place,] for place in known)
         return f"'{self.flag}' is {texts} where '{self.first}' {signs} '{self.second}'"
 
