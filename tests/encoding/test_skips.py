@@ -493,3 +493,25 @@ def test_what_says_who_is_asked_is_drawn_otherwise_where_the_sampler_found_nothi
     else:
         assert (asked[..., 1] == second.index("once")).mean() == pytest.approx(0.25, abs=0.05)
         assert (asked[..., 1] != never).all()
+
+
+def test_a_draw_is_impossible_where_what_says_who_is_asked_says_nobody_was() -> None:
+    """Whatever was drawn for the column that follows from it."""
+    rng = np.random.default_rng(4)
+    rows = 500
+    doses = rng.choice([0, 1, 2], rows, p=[0.4, 0.15, 0.45])
+    product = np.where(doses > 0, rng.choice(["B", "C", "M"], rows), None)
+    frame = pd.DataFrame({"had": np.where(doses > 0, "yes", "no"), "doses": doses.astype(float), "product": product})
+    schema = schema_alone(from_frame(frame.mask(rng.random(frame.shape) < 0.1)))
+    assert [one.name for one in schema.skips] == ["had"] and not schema.thresholds
+    had, number = schema.encoded[:2]
+    assert isinstance(had, Levelled)
+    yes, no = float(had.texts.index("yes")), float(had.texts.index("no"))
+    encoded = number.encode(np.array([0.0, 1.0, 2.0]), None)[:, 0]
+    x = np.array(
+        [[[yes, encoded[0], 0.0]], [[yes, encoded[1], 0.0]], [[no, encoded[2], 0.0]], [[yes, encoded[2], 0.0]]]
+    )
+    both, alone = np.array([[True, True, False]]), np.array([[True, False, False]])
+    assert mask_probability(x, both, schema, blanks=False)[:, 0].tolist() == [0, 1, 0, 1]
+    assert mask_probability(x, alone, schema, blanks=False)[:, 0].tolist() == [1, 1, 0, 1]  # of a known cell it knows
+    assert mask_probability(x, np.array([[True, True, True]]), schema, blanks=False)[:, 0].tolist() == [1, 1, 1, 1]
