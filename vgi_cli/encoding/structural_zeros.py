@@ -232,13 +232,15 @@ def _never_equal(
         first, second = (np.array([texts[own.name][text] for text in shared]) for own in (one, other))
         known = (one.state >= 0) & (other.state >= 0)
         seen = one.state[known], other.state[known]
+        own = np.full(len(one.parts), -1)
+        own[first] = second
+        if (own[seen[0]] == seen[1]).any():
+            continue
         groups = [seen, *rows.by_groups((one.name, one.state), (other.name, other.state))]
         expected = min(
             sum(_expected(a, b, i, j) for i, j in zip(first.tolist(), second.tolist(), strict=True)) for a, b in groups
         )
-        own = np.full(len(one.parts), -1)
-        own[first] = second
-        if expected < enough or (own[one.state[known]] == other.state[known]).any():
+        if expected < enough:
             continue
         for i, j in zip(first.tolist(), second.tolist(), strict=True):
             yield (one.name, one.parts[i]), (other.name, other.parts[j])
