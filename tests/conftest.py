@@ -4,12 +4,13 @@ draws are short, and no file is forced to the disk: a test that needs what users
 that whoever started the tests has set to be ignored (`nohup`, a script's background) act as usual: the program leaves
 them alone."""
 
+import copy
 import gc
 import os
 import pkgutil
 import signal
 from collections.abc import Generator, Iterator
-from typing import get_args
+from typing import Any, get_args
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads of a test's own would take the cores of other tests
@@ -18,7 +19,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import settings
 
 settings.register_profile("shared", deadline=None)
@@ -89,6 +92,23 @@ def full_fits(request: pytest.FixtureRequest, short_fits: dict[str, float], monk
     for name in short_fits:
         if any(not marker.args or name in marker.args for marker in markers):
             monkeypatch.setattr(f"vgi_cli.{name}", short_fits[name])
+
+
+STATES: dict[str, dict[str, Any]] = {}
+"""Where each module's generators stood when it had been imported."""
+
+
+@pytest.fixture(autouse=True)
+def same_numbers(request: pytest.FixtureRequest) -> None:
+    """Each test draws from torch's generator and its module's what it draws when it runs alone: which tests ran before
+    it in the same process is left to chance."""
+    torch.manual_seed(0)
+    drawn = {name: g for name, g in vars(request.module).items() if isinstance(g, np.random.Generator)}
+    at_import = STATES.setdefault(
+        request.module.__name__, {name: copy.deepcopy(g.bit_generator.state) for name, g in drawn.items()}
+    )
+    for name, state in at_import.items():
+        drawn[name].bit_generator.state = copy.deepcopy(state)
 
 
 @pytest.fixture
