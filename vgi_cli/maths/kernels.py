@@ -19,8 +19,10 @@ NaN and infinity stay what they are, and no sum is reordered. The formulas are t
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
@@ -552,7 +554,21 @@ def compiled_keep() -> Any:
 def compiled(function: Callable[..., Any], signature: Any) -> Any:
     """Compiled, or from numba's cache on disk where there is a place for one."""
     options = {"error_model": "numpy", "fastmath": {"contract", "nsz"}, "nogil": True}
+    with _no_garbage_sought():
+        try:
+            return numba.njit(signature, cache=True, **options)(function)
+        except Exception:  # nowhere to write, a full disk, a damaged cache; what is wrong with the loops is raised again
+            return numba.njit(signature, **options)(function)
+
+
+@contextmanager
+def _no_garbage_sought() -> Iterator[None]:
+    """Python looks for garbage whenever some hundreds of objects more are there, and numba makes millions, which stay
+    until it is done: that took a quarter of the time."""
+    on = gc.isenabled()
+    gc.disable()
     try:
-        return numba.njit(signature, cache=True, **options)(function)
-    except Exception:  # nowhere to write, a full disk, a damaged cache; what is wrong with the loops is raised again
-        return numba.njit(signature, **options)(function)
+        yield
+    finally:
+        if on:
+            gc.enable()
