@@ -557,7 +557,7 @@ def compiled(function: Callable[..., Any], signature: Any) -> Any:
     with _no_garbage_sought():
         try:
             return numba.njit(signature, cache=True, **options)(function)
-        except Exception:  # nowhere to write, a full disk, a damaged cache; what is wrong with the loops is raised again
+        except Exception:  # nowhere to write, a full disk, a damaged cache; what is wrong is raised again
             return numba.njit(signature, **options)(function)
 
 
