@@ -106,6 +106,18 @@ def test_dozens_are_of_whole_numbers_alone() -> None:
     assert half is None or half.period not in (12, 60)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_a_pile_between_others_is_no_multiple(share: float) -> None:
+    """Changes of which many are 0, a multiple of everything: 13 to 40 % of such columns had heaps."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        change = rng.normal(-3, 5, 200).round(1)
+        assert find_heaps(np.where(rng.random(200) < share, 0.0, change), 0.1, 1, whole=False) is None
+    piled = np.where(np.random.default_rng(0).random(400) < share, 130.0, pressures(400, 0))
+    found = find_heaps(piled, 1.0, 1, whole=True)
+    assert found is not None and found.widths[-1] > 2  # beside true ones
+
+
 def test_one_half_of_the_values_is_not_enough() -> None:
     """Rounded below the median alone: the multiples above it are as rare as their neighbours."""
     values = np.round(np.random.default_rng(5).normal(130, 18, 4000))

@@ -54,6 +54,42 @@ def test_zeros_at_an_end_are_a_level() -> None:
     assert of(spent().astype(int)).kind == "integer" and of(spent().astype(int)).pile == 0.0
 
 
+def measured(below: float, N: int = 300, seed: int = 0) -> np.ndarray:
+    """A concentration with one decimal, `below` where it is less than 0.5."""
+    rng = np.random.default_rng(seed)
+    found = np.exp(0.3 + 0.9 * rng.standard_normal(N)).round(1)
+    return np.where(found < 0.5, below, found)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("below", [0.49, 0.25, 0.354, 0.5 / 2**0.5])
+def test_an_end_with_more_decimals_than_all_others_says_nothing_of_their_rounding(below: float, transform: str) -> None:
+    """What stands for less than a detection limit of 0.5: just less, half of it, or over the root of two."""
+    values = measured(below)
+    assert 0.5 in values and (values == below).sum() > 20
+    column = of(values, transform)
+    assert (column.pile, column.resolution, column.ends) == (below, 0.1, (below, np.inf))
+    assert column.tail_ends[0] == 0.5 and column.gaps == (() if below == 0.49 else ((below, 0.5),))
+    table = from_text("x\n" + "\n".join(map(str, values)) + "\n")
+    schema = schema_alone(table, Said(encoding=Encoding(transform, "split")))  # type: ignore[arg-type]
+    (x, missing, *_), _ = encode(table, schema, seed=1)
+    assert decode(x, schema)[:, 0].tolist() == values.tolist()
+    assert np.array_equal(missing[:, 1].numpy(), values == below)
+    drawn = x.clone()
+    drawn[:, 0] = 0.0
+    low, high = (end[1].item() for end in box(schema))
+    drawn[:, 1] = torch.randn(len(values), generator=torch.Generator().manual_seed(0)).clamp(low, high)
+    fills = decode(drawn, schema)[:, 0]
+    assert np.abs(10 * fills - np.rint(10 * fills)).max() < 1e-9 and fills.min() >= column.tail_ends[0]
+
+
+def test_several_values_with_more_decimals_say_how_a_column_is_rounded() -> None:
+    values = measured(0.49)
+    values[np.flatnonzero(values > 1)[:30]] += 0.03
+    assert of(values.round(2)).resolution == pytest.approx(0.01)
+    assert of(measured(0.5)).resolution == pytest.approx(0.1)
+
+
 @pytest.mark.parametrize(
     ("values", "options"),
     [

@@ -1,4 +1,4 @@
-"""Whole numbers with wide gaps between them are quantities where something is computed from them, and codes else."""
+"""Numbers with wide gaps between them are quantities where something is computed from them, and codes else."""
 
 from __future__ import annotations
 
@@ -49,6 +49,23 @@ def test_what_a_price_is_multiplied_by_is_a_quantity(seed: int) -> None:
         "'price': `--column quantity=categorical` if they are codes"
     )
     assert len(said) == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_so_are_two_fractions(seed: int) -> None:
+    """Rates of 0.07 and 0.19, tariffs of 0.25 and 0.32; holes of theirs get one of the two."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"net": rng.lognormal(4, 0.7, N).round(2), "vat": rng.choice([0.07, 0.19], N)})
+    frame["gross"] = (frame.net * (1 + frame.vat) + 1e-9).round(2)
+    frame["kwh"], frame["price"] = rng.gamma(3, 100, N).round(1), rng.choice([0.25, 0.32], N)
+    frame["cost"], frame["group"] = (frame.kwh * frame.price).round(4), rng.choice([0.5, 0.7], N)
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    schema, _ = infer_schema(from_frame(frame))
+    assert [kinds(schema)[name] for name in ("vat", "price", "group")] == ["numeric", "numeric", "categorical"]
+    assert sorted(words(schema)) == ["'cost' = 'kwh' × 'price'", "'gross' = 'net' × (1 + 'vat'), rounded"]
+    place = schema.modelled.index("price")
+    fills = schema.encoded[place].decode(np.linspace(-3, 3, 50)[:, None])
+    assert set(fills.tolist()) == {0.25, 0.32}
 
 
 @pytest.mark.parametrize("seed", range(3))

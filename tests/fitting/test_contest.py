@@ -20,7 +20,7 @@ from vgi_cli.errors import VgiWarning
 from vgi_cli.fitting import choosing
 from vgi_cli.fitting.contest import contest, scoring
 from vgi_cli.fitting.contest.average import average_words
-from vgi_cli.fitting.contest.candidates import Candidate, candidates
+from vgi_cli.fitting.contest.candidates import Candidate, candidates, counted
 from vgi_cli.fitting.contest.league import LINES, League
 from vgi_cli.fitting.contest.scoring import Folds, Scores
 from vgi_cli.fitting.contest.standings import Standings, lags
@@ -539,6 +539,62 @@ def test_mixtures_of_factor_models_give_way_to_shrunk_ones_where_rows_are_many()
     few = rows(holes(normal(50, 0), 0.2, 1), recipe("mixture"))
     posterior = recipe("mixture").replace(uncertainty="posterior")
     assert not any("shrunk" in title for title, _ in candidates(posterior, few, ["linear"]))
+
+
+def wide_table(count: int, factors: int = 2, seed: int = 0) -> pd.DataFrame:
+    """Two arms, and 41 numbers of a few factors, of which the first ten are 1 higher in one arm."""
+    rng = np.random.default_rng(seed)
+    arm = rng.integers(0, 2, count)
+    x = rng.normal(size=(count, factors)) @ rng.normal(size=(factors, 41)) + rng.normal(size=(count, 41))
+    x[:, :10] += arm[:, None]
+    frame = pd.DataFrame(x, columns=[f"p{j}" for j in range(41)])
+    return holes(frame, 0.1, seed).assign(arm=np.array(["control", "case"])[arm])
+
+
+def test_in_wide_tables_one_factor_model_comes_first() -> None:
+    """More than 40 columns of numbers: beside levels, which shift it, by either score, and without any."""
+    frame = wide_table(40)
+    of_levels, of_numbers = rows(frame, recipe("mixture")), rows(frame.drop(columns="arm"), recipe("mixture"))
+    for some, given, first in (
+        (of_levels, recipe("mixture"), "factor analysis shifted by the levels"),
+        (of_levels, recipe("mixture").replace(score="loglik"), "factor analysis"),
+        (of_levels, recipe("mixture", dependence="none"), "factor analysis"),
+        (of_numbers, recipe("mixture"), "factor analysis"),
+    ):
+        found = candidates(given, some, ["normal", "linear"])
+        assert [title for title, _ in found[:2]] == [
+            f"{first}, columns bent to normal",
+            f"{first}, columns standardised",
+        ]
+        assert found[counted(found) - 1][0] == "mixture of factor models, columns bent to normal"
+    shifted = dict(candidates(recipe("mixture"), of_levels, ["linear"]))
+    own = shifted["factor analysis shifted by the levels, columns standardised"].model.settings
+    assert own == {"covariance": "factor", "components": 1, "dependence": "linear"}
+    both = candidates(recipe("mixture").replace(score="loglik"), of_levels, ["linear"])
+    assert {of.model.settings["dependence"] for title, of in both if title.startswith("factor")} == {"none", "linear"}
+    posterior = recipe("mixture").replace(uncertainty="posterior")
+    assert not any("factor" in title for title, _ in candidates(posterior, of_levels, ["linear"]))
+
+
+def test_mixtures_take_the_number_of_components_of_the_first_mixture_whose_number_is_chosen(tmp_path: Path) -> None:
+    league, _ = fit(wide_table(50).drop(columns="arm"), tmp_path / "run")
+    assert [one["model"] for one in league["candidates"]].count("fa") == 2
+    mixtures = [one["settings"] for one in league["candidates"] if one["model"] == "mixture"]
+    assert len(mixtures) >= 2 and len({one["components"] for one in mixtures[:2]}) == 1
+    assert all(one["outliers"] and one["factors"] == 3 for one in mixtures[:2])
+
+
+@pytest.mark.slow
+@pytest.mark.full_fits("methods.em.sizing.EPOCHS", "methods.em.sizing.FOLDS")
+def test_a_wide_table_of_few_factors_beside_levels_is_filled_by_them(tmp_path: Path) -> None:
+    """Of six factors: mixtures of models of three each, which were all there was, fill hidden cells far worse."""
+    league, run = fit(wide_table(100, 6), tmp_path / "run", {"table.transform": "linear"})
+    best, *others = league["candidates"]
+    assert best["title"].startswith("factor analysis shifted by the levels, columns standardised: 1 cluster with ")
+    assert best["settings"]["factors"] in (6, 8)  # the arms may count as one while factors are compared
+    assert best["chosen"] and all(one["cells"] > 1.05 * best["cells"] for one in others) and others
+    filled = run.impute(m=2)[0]
+    assert not filled.isna().any().any()
 
 
 def test_who_describes_held_out_rows_clearly_worse_does_not_take_part() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -142,6 +144,34 @@ def test_factors_of_a_table_wider_than_long_are_found() -> None:
     table = holes(x + torch.randn(60, 90, dtype=torch.float64, generator=generator), generator)
     found = choose_size(FactorAnalysis, FaConfig(), ComparedRows(table, torch.Generator().manual_seed(0)), EmConfig())
     assert found.config.factors == 3
+
+
+def test_factors_of_one_gaussian_are_counted_without_the_levels_that_shift_it() -> None:
+    """Their path is that of `fa`, the search says how many it tried, and what it gives back keeps the shifts."""
+    generator = torch.Generator().manual_seed(4)
+    F = torch.randn(20, 2, dtype=torch.float64, generator=generator)
+    x = torch.randn(150, 2, dtype=torch.float64, generator=generator) @ F.mT
+    x = torch.cat([x + torch.randn(150, 20, dtype=torch.float64, generator=generator), torch.zeros(150, 1)], 1)
+    x[:, 20] = torch.arange(150) % 2
+    layout = replace(Layout.plain(21), levels=(0,) * 20 + (2,))
+    table = make_table(x, torch.rand(x.shape, generator=generator) < 0.1, layout=layout)
+    config = MixtureConfig(components=1, covariance="factor", dependence="linear")
+    built: list[str | None] = []
+
+    class Watched(GaussianMixture):
+        @classmethod
+        def build(cls, config: MixtureConfig, layout: Layout) -> Watched:
+            built.append(config.dependence)
+            return super().build(config, layout)
+
+    found = choose_size(Watched, config, ComparedRows(table, torch.Generator().manual_seed(0)), EmConfig())
+    assert set(built) == {"none"} and found.config.dependence == "linear"
+    assert found.config.factors == 2 and [t.config.factors for t in found.tried] == [0, 1, 2, 3, 4]
+    assert found.reason == "1 cluster with 2 factors describes held-out rows best (tried 0 to 4; scores with -v)"
+    both = MixtureConfig(covariance="factor", factors=2, dependence="linear")
+    built.clear()
+    choose_size(Watched, both, ComparedRows(table, torch.Generator().manual_seed(0)), EmConfig())
+    assert set(built) == {"linear"}  # of several clusters one without shifts would not be like the others
 
 
 def test_no_factors_start_at_the_variances() -> None:

@@ -28,7 +28,6 @@ from vgi_cli.columns.lattice import (
     find_significant,
     find_spikes,
     has_repeats,
-    lying_on,
     numbers_of,
     spike_at,
     spikes_of_logs,
@@ -257,10 +256,76 @@ class Form(NamedTuple):
 
 
 def form_of(observed: Observed) -> Form:
-    """The form of a column of observed numbers that are usable; two of its `values` differ."""
-    encoding, every = observed.asked.encoding, observed.every
+    """The form of a column of observed numbers that are usable; two of its `values` differ.
+
+    Where values at an end are one value that alone has more decimals (0.49 or 0.354, below a detection limit of 0.5),
+    the others say how the column is rounded, if it piles up there.
+    """
     deviation = fit_scale(observed.values, "linear", None, logs=False).sd
-    lattice, dequantise = _spread(observed, deviation)
+    others = _off_end(observed)
+    if others is not None:
+        return _form(observed, *_spread(observed, others.lattice, deviation), deviation, others.end)
+    return _form(observed, *_spread(observed, observed.lattice, deviation), deviation)
+
+
+class _OffEnd(NamedTuple):
+    """The lattice of all values but those at an `end`, which are one value off it."""
+
+    lattice: Lattice
+    end: float
+
+
+def _off_end(observed: Observed) -> _OffEnd | None:
+    """Values at an end that pile up off the lattice of all others, where they may be split off; None where none do."""
+    every, lattice = observed.every, observed.lattice
+    if not _splits(observed) or observed.integer or observed.power or not _bounded_by_values(observed):
+        return None
+    for end in (float(every.min()), float(every.max())):
+        others, some = (values[values != end] for values in (every, observed.values))
+        few = len(others) < FEWEST_OFF or not len(some) or len(np.unique(others)) <= MOST_FEW
+        if few or len(every) - len(others) < _fewest_on_pile(every):
+            continue
+        found = find_lattice(others, some, None, search=True, single=observed.cells.single)
+        finer = lattice is None or lattice.stand_in or not lattice.off(end)
+        if found is not None and found.off(end) and finer:
+            return _OffEnd(found, end)
+    return None
+
+
+def _gaps(
+    every: Floats, lattice: Lattice | None, resolution: float, end: float | None
+) -> tuple[tuple[float, float], ...]:
+    """The gaps among observed values [n]; where there is an `end` off the lattice, that beside it too."""
+    if end is None or lattice is None:
+        return find_gaps(every, resolution)
+    others, side = every[every != end], 1 if end < float(every.max()) else -1
+    nearest = float(others.min() if side > 0 else others.max())
+    beside = (min(end, nearest), max(end, nearest))
+    found = [*find_gaps(others, resolution), *([beside] if nearest != lattice.beyond(end, side) else [])]
+    return tuple(sorted(found))
+
+
+def _splits(observed: Observed) -> bool:
+    """Whether a pile at an end may be split off."""
+    return observed.asked.encoding.spikes == "split" and observed.scaled and observed.measure is None
+
+
+def _bounded_by_values(observed: Observed) -> bool:
+    """Whether nobody said where fills may lie."""
+    return observed.asked.bounds is None or observed.asked.bounds.rule == "range"
+
+
+def _fewest_on_pile(every: Floats) -> float:
+    """How many observed cells [n] a pile holds at least."""
+    return min(SHARE * len(every), fewest_at_end(len(every)))
+
+
+def _form(
+    observed: Observed, lattice: Lattice | None, dequantise: bool, deviation: float, end: float | None = None
+) -> Form:
+    """The form of a column whose values lie on a lattice, around each of which noise is spread or not. `deviation`: its
+    standard deviation; `end`: a pile off the lattice."""
+    encoding, every = observed.asked.encoding, observed.every
     resolution = lattice.resolution if lattice is not None and dequantise else None
     significant = _significant(observed, lattice)
     levels = _levels(observed, resolution)
@@ -269,14 +334,17 @@ def form_of(observed: Observed) -> Form:
         lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
         return Form(lattice, dequantise, None, levels, (), lower, upper, None, None, (), scale, deviation)
     open_range = resolution is None or observed.lifted or observed.few
-    gaps = () if open_range or resolution is None else find_gaps(every, resolution)
+    gaps = () if open_range or resolution is None else _gaps(every, lattice, resolution, end)
     zero = observed.measure is None or observed.measure.zero
     asked, limits = observed.asked.bounds, observed.cells.limits
     ends = calendar_ends(observed.cells.name, every) if observed.integer and observed.measure is None else None
     few = resolution is not None and are_few_apart(every, resolution, gaps)
     bounds = bounds_of(every, observed.integer, lattice, asked, limits, zero=zero, calendar=ends, repeated=few)
-    pile = _pile(observed, bounds, resolution)
-    tail = _off_pile(observed, pile, resolution)
+    if end is not None:
+        low, high = bounds
+        bounds = (Bound(end, "spike"), high) if end == every.min() else (low, Bound(end, "spike"))
+    pile = end if end is not None else _pile(observed, bounds, lattice) if dequantise else None
+    tail = _off_pile(observed, pile, lattice)
     heaps: Heaps | None = None
     spikes: tuple[Spike, ...] = ()
     if resolution is not None and observed.scaled:
@@ -288,10 +356,10 @@ def form_of(observed: Observed) -> Form:
     return Form(lattice, dequantise, significant, (), gaps, *bounds, pile, heaps, spikes, scale, sd)
 
 
-def _spread(observed: Observed, deviation: float) -> tuple[Lattice | None, bool]:
+def _spread(observed: Observed, lattice: Lattice | None, deviation: float) -> tuple[Lattice | None, bool]:
     """The lattice of a column, one that stands in where nothing is rounded and yet values repeat, and whether noise is
     spread around each value; `deviation`: the standard deviation."""
-    lattice, values, room = observed.lattice, observed.values, observed.spike is not None
+    values, room = observed.values, observed.spike is not None
     if lattice is not None:
         coarse = observed.integer or lattice.resolution > COARSE * deviation
         return lattice, room or coarse or has_repeats(values)
@@ -320,32 +388,32 @@ def _levels(observed: Observed, resolution: float | None) -> tuple[float, ...]:
     return find_levels(observed.every, resolution)
 
 
-def _pile(observed: Observed, bounds: Sequence[Bound | None], resolution: float | None) -> float | None:
+def _pile(observed: Observed, bounds: Sequence[Bound | None], lattice: Lattice | None) -> float | None:
     """The largest of the spikes that is one of the admissible ends of the column, where enough values lie off it to
     have a law of their own; None without one, or where none is to be split off."""
     every, spike = observed.every, observed.spike
-    split = observed.asked.encoding.spikes == "split" and observed.scaled and observed.measure is None
-    if resolution is None or not split:
+    if lattice is None or not _splits(observed):
         return None
     found = []
     for value in [bound.value for bound in bounds if bound is not None]:
-        off = ~lying_on(every, value, resolution)
+        off = ~lattice.on(every, value)
         count = int(len(every) - off.sum())
         if count > 0 and off.sum() >= FEWEST_OFF and len(np.unique(every[off])) > MOST_FEW:
             found.append((count, value))
     known = {spike}
-    fewest = min(SHARE * len(every), fewest_at_end(len(every)))
-    if any(count >= fewest and value != spike for count, value in found):  # else there is none to be found
-        known |= {one.value for one in find_spikes(every, resolution)}
+    if any(
+        count >= _fewest_on_pile(every) and value != spike for count, value in found
+    ):  # else there is none to be found
+        known |= {one.value for one in find_spikes(every, lattice.resolution)}
     found = [(count, value) for count, value in found if value in known]
     return max(found)[1] if found else None
 
 
-def _off_pile(observed: Observed, pile: float | None, resolution: float | None) -> Floats:
+def _off_pile(observed: Observed, pile: float | None, lattice: Lattice | None) -> Floats:
     """The values that are modelled by their numbers: those off the pile, where there is one; two of them differ."""
-    if pile is None or resolution is None:
+    if pile is None or lattice is None:
         return observed.values
-    fitted, every = (some[~lying_on(some, pile, resolution)] for some in (observed.values, observed.every))
+    fitted, every = (some[~lattice.on(some, pile)] for some in (observed.values, observed.every))
     return fitted if len(np.unique(fitted)) > 1 else every
 
 

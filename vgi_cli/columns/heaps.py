@@ -33,6 +33,9 @@ SURELY = 10.0
 RARER, OFTENER = 1.0, 0.1
 """Cells as by even digits that are added to what a kind holds, where it is rarer: no width is 0; and where it is more
 frequent: of the multiples of 1,000 few are to be expected."""
+PILE = 3.0
+"""A value that occurs more often than so many times as often as any other is a pile of its own (a change of 0), which
+says nothing of last digits."""
 NOISE = 0.01
 """... and share of the variance that spreading over the cells may add."""
 NARROWEST = 4 * float(np.finfo(np.float32).eps)
@@ -114,7 +117,8 @@ def kinds(places: Ints, period: int) -> Ints:
 
 def find_heaps(values: Floats, resolution: float, units: int, *, whole: bool) -> Heaps | None:
     """The heaps among observed values [n], multiples of the resolution, which is so many `units` of the last decimal;
-    None without any. The least and the greatest value, where others may pile up, do not count.
+    None without any. The least and the greatest value, where others may pile up, do not count, nor does a pile between
+    them.
 
     How often the values of a kind occur is compared with how often they would if the last digits were alike: for each
     value the mean number of cells over one period around it. There are heaps where this differs by MOVED, is no chance
@@ -127,7 +131,8 @@ def find_heaps(values: Floats, resolution: float, units: int, *, whole: bool) ->
     if most - least > min(MOST_PLACES, PLACES * len(values)) or max(-least, most) > LARGEST:
         return None
     counts = np.bincount((places - least).astype(np.int64))[1:-1]
-    if not counts.any():
+    pile = _pile_of(counts)
+    if not np.delete(counts, pile).any():
         return None
     sd, outermost = float(places.std()), float(np.abs(places - places.mean()).max())
     best, most_nats = None, SURELY
@@ -135,7 +140,7 @@ def find_heaps(values: Floats, resolution: float, units: int, *, whole: bool) ->
         period = unit // units
         if unit % units or period < 2 or period > sd:
             continue
-        found, nats = _of_period(counts, int(least) + 1, period)
+        found, nats = _of_period(counts, int(least) + 1, period, pile)
         heaps = Heaps(resolution, period, found) if nats >= most_nats else None
         if heaps is None:
             continue
@@ -145,10 +150,20 @@ def find_heaps(values: Floats, resolution: float, units: int, *, whole: bool) ->
     return best
 
 
-def _of_period(counts: Ints, least: int, period: int) -> tuple[tuple[float, ...], float]:
-    """Of cells [places] of values from `least` on: widths by kind, and the nats that they gain; -inf if no heaps."""
+def _pile_of(counts: Ints) -> Ints:
+    """The place [1] of the value of counts [places] that is a pile of its own, [0] where none is."""
+    others = np.partition(counts, -2)[-2] if len(counts) > 1 else 0
+    return np.array([counts.argmax()]) if counts.max(initial=0) > PILE * others else np.zeros(0, np.int64)
+
+
+def _of_period(counts: Ints, least: int, period: int, pile: Ints) -> tuple[tuple[float, ...], float]:
+    """Of cells [places] of values from `least` on: widths by kind, and the nats that they gain; -inf if no heaps.
+    `pile`: places that do not count."""
     own = kinds(np.arange(period), period)[np.arange(least, least + len(counts)) % period]
+    counts = counts.copy()
+    counts[pile] = 0
     level = _level(counts, period)
+    level[pile] = 0
     C, total = len(divisors_of(period)), float(counts.sum())
     seen, even = (np.bincount(own, weights=x, minlength=C) for x in (counts, level))
     even *= total / even.sum()

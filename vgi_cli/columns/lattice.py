@@ -56,6 +56,9 @@ MOST_GAPS = 2_000
 """In a column with more of them no gap is kept."""
 
 
+SAME = 1e-6
+"""Share of a resolution by which two values differ that are one."""
+
 LARGE, DIFFERENT = 20, 8
 """So many observed cells could have more significant digits than any has, and so many values are among them: each of
 these ends in a zero by chance in one of ten columns."""
@@ -94,6 +97,26 @@ class Lattice:
             return np.array([float(f"{u:.0f}e{-self.decimals}") for u in units.ravel().tolist()]).reshape(units.shape)
         scaled = units / 10.0**self.decimals if self.decimals >= 0 else units * 10.0**-self.decimals
         return np.asarray(scaled + 0.0, np.float64)  # never -0.0
+
+    def off(self, value: float) -> float:
+        """How far a value lies off the nearest one that a rounded column can take; 0 where that is rounding of float64,
+        and where nothing is rounded."""
+        away = abs(float(self.snap(np.array(value))) - value)
+        return 0.0 if self.stand_in or away <= SAME * self.resolution else away
+
+    def on(self, values: Floats, value: float) -> Bools:
+        """[..] which values are one with another one, which may lie off the lattice."""
+        off = self.off(value)
+        return lying_on(values, value, min(self.resolution, off) if off else self.resolution)
+
+    def beyond(self, value: float, side: int) -> float:
+        """The value that a column can take next to one of its ends, above (`side` 1) or below it."""
+        if not self.off(value):
+            return value + side * self.resolution
+        nearest = float(self.snap(np.array(value)))
+        return (
+            nearest if side * nearest > side * value else float(self.snap(np.array(nearest + side * self.resolution)))
+        )
 
 
 def lying_on(values: Floats, value: float, resolution: float) -> Bools:

@@ -33,7 +33,6 @@ from vgi_cli.columns.lattice import (
     Spike,
     cell_widths,
     levels_at,
-    lying_on,
     numbers_of,
     off_gaps,
     squeezed,
@@ -281,7 +280,7 @@ class Number(ModelledColumn):
             return least, most
         side = 1 if self.pile == least else -1
         beside = [end for gap in self.gaps for end in gap[::side][1:] if self.on_pile(np.array(gap[::side][0]))]
-        away = beside[0] if beside else self.pile + side * self.lattice.resolution
+        away = beside[0] if beside else self.lattice.beyond(self.pile, side)
         return (away, most) if side > 0 else (least, away)
 
     @cached_property
@@ -321,7 +320,7 @@ class Number(ModelledColumn):
         """[..] which values lie on the pile."""
         if self.pile is None or self.lattice is None:
             return np.zeros(values.shape, bool)
-        return lying_on(values, self.pile, self.lattice.resolution)
+        return self.lattice.on(values, self.pile)
 
     def piled(self, codes: Floats) -> Bools:
         piled = self.on_pile(codes)

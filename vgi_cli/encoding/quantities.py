@@ -1,4 +1,4 @@
-"""Whole numbers with wide gaps between them that are quantities, though they look like codes: a number of pieces in
+"""Numbers with wide gaps between them that are quantities, though they look like codes: a number of pieces in
 packs of 1, 6, 12 and 24, by which a price is multiplied; rates of 7 and 19 percent. What is computed from them says so.
 """
 
@@ -35,7 +35,7 @@ def as_quantity(table: Table, column: Column, role: Role, asked: Request) -> Num
     if cells.dictionary or not numeric(cells) or not np.isfinite(cells.numbers.values[~cells.missing]).all():
         return None
     found = Number.infer(cells, asked)
-    return found if isinstance(found, Number) and found.whole else None
+    return found if isinstance(found, Number) else None
 
 
 def quantities_among(table: Table, schema: Schema, numbers: Mapping[str, Number]) -> dict[str, Relation]:

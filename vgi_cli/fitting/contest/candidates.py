@@ -22,6 +22,7 @@ FEWEST_NUMBERS = 3
 FACTORS, MANY_NUMBERS = 3, 12
 """Factors of each component of a mixture where it has so many columns of numbers, else 1."""
 SHIFTED = "mixture shifted by the levels"
+ONE_FACTOR_MODEL = "factor analysis"
 ONE_SHIFTED = {"covariance": "full", "dependence": "linear"}
 
 
@@ -37,12 +38,13 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
     """What may win, each with words for it; the first is what a fit takes that compares nothing."""
     layout, full_only = rows.table.layout, recipe.uncertainty == "posterior"
     numbers = layout.D - len(layout.discrete)
-    few = numbers >= FEWEST_NUMBERS and len(rows.table.used) < WELL * numbers
+    few, wide = numbers >= FEWEST_NUMBERS and len(rows.table.used) < WELL * numbers, numbers > FULL_UP_TO
+    unsaid = recipe.value("model.dependence") is None
     shapes: list[tuple[str, str, dict[str, Any]]] = []
     if numbers < FEWEST_NUMBERS or full_only:
         shapes.append(("mixture", "mixture", {}))
     else:
-        full = [("mixture", "mixture", {"covariance": "full"})] if numbers <= FULL_UP_TO else []
+        full = [] if wide else [("mixture", "mixture", {"covariance": "full"})]
         factors = FACTORS if numbers >= MANY_NUMBERS else 1
         factored = {"covariance": "factor", "factors": factors}
         shapes += full
@@ -50,9 +52,9 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
             shapes.append(("mixture", "mixture of factor models", factored))
         if full and (few or recipe.score == "cells"):
             shapes.append(("mixture", "mixture shrunk to pairs", {"covariance": "full", "shrink_to": "pairs"}))
-    if not layout.discrete and numbers >= FEWEST_NUMBERS and not full_only:
-        shapes.append(("fa", "factor analysis", {}))
-    if recipe.score == "loglik" and layout.discrete and numbers and recipe.value("model.dependence") is None:
+    if numbers >= FEWEST_NUMBERS and not full_only and (wide or not layout.discrete):
+        shapes.insert(0 if wide else len(shapes), _one_factor_model(recipe, bool(layout.discrete)))
+    if recipe.score == "loglik" and layout.discrete and numbers and unsaid:
         shapes = [
             (model, title + words, {**more, "dependence": dependence})
             for words, dependence in (("", "none"), (" shifted by the levels", "linear"))
@@ -69,6 +71,28 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
         for model, title, more in shapes
         for transform in transforms
     ]
+
+
+def _one_factor_model(recipe: Recipe, levels: bool) -> tuple[str, str, dict[str, Any]]:
+    """One Gaussian of as many factors as held-out rows want; beside `levels` these shift it, unless it was said whether
+    they do, or both are compared."""
+    if not levels:
+        return "fa", ONE_FACTOR_MODEL, {}
+    one: dict[str, Any] = {"covariance": "factor", "components": 1}
+    if recipe.score == "loglik" or recipe.value("model.dependence") is not None:
+        return "mixture", ONE_FACTOR_MODEL, one
+    return "mixture", f"{ONE_FACTOR_MODEL} shifted by the levels", {**one, "dependence": "linear"}
+
+
+def counted(named: Sequence[tuple[str, Recipe]]) -> int:
+    """How many of the candidates come first: up to the one whose number of components is chosen for the others too."""
+    chosen = [place for place, (_, recipe) in enumerate(named) if chooses_components(recipe)]
+    return 1 + chosen[0] if chosen else min(1, len(named))
+
+
+def chooses_components(recipe: Recipe) -> bool:
+    """Whether a candidate is a mixture that nobody has told of how many components."""
+    return recipe.model.name == "mixture" and recipe.model.settings.get("components") is None
 
 
 def by_level(recipe: Recipe, coded: Mapping[str, Rows]) -> list[tuple[str, Recipe]]:

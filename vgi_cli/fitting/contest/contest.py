@@ -13,12 +13,13 @@ takes part in the average, since estimates from the filled table would show it. 
 determine full covariances well, unless they fill clearly better: what few factors cannot say is lost from every
 estimate, and costs hidden cells little.
 
-The first candidate has its size chosen as ever (`methods/em/sizing`). The other mixtures take its number of components;
-where one of them is best, it is scored once more with the size that is chosen for itself. The best so far is scored
-again with more components, if these describe held-out rows nearly as well: a likelihood says little of how many fill
-cells best. Where the slopes of numbers differ between the levels of a column, one candidate more has slopes of each
-(`slopes`), and others have to be better than it beyond noise. Rows, folds and work are counted, so that the same table
-and seed give the same winner on every machine; only a time limit ends a contest by the clock.
+The first mixture has its size chosen as ever (`methods/em/sizing`). The others take its number of components; where one
+of them is best, it is scored once more with the size that is chosen for itself. One factor model stays one; in wide
+tables, where several take long, it comes first. The best so far is scored again with more components, if these describe
+held-out rows nearly as well: a likelihood says little of how many fill cells best. Where the slopes of numbers differ
+between the levels of a column, one candidate more has slopes of each (`slopes`), and others have to be better than it
+beyond noise. Rows, folds and work are counted, so that the same table and seed give the same winner on every machine;
+only a time limit ends a contest by the clock.
 
 Models that EM does not fit (`--compare flow`) come last: each is fitted to the folds by its own method, whole, and
 draws as `vgi impute` draws from it. By hidden cells it also has to beat the average of the others, for that is what
@@ -42,7 +43,16 @@ from vgi_cli.fitting.averaging import other_transforms
 from vgi_cli.fitting.choosing import FEWEST_COMPARED
 from vgi_cli.fitting.contest import scoring
 from vgi_cli.fitting.contest.average import average, average_words
-from vgi_cli.fitting.contest.candidates import TRANSFORMS, Candidate, by_level, candidates, compared
+from vgi_cli.fitting.contest.candidates import (
+    ONE_FACTOR_MODEL,
+    TRANSFORMS,
+    Candidate,
+    by_level,
+    candidates,
+    chooses_components,
+    compared,
+    counted,
+)
 from vgi_cli.fitting.contest.evidence import is_lacking
 from vgi_cli.fitting.contest.judges import Fit, FitFold, Judge, fit_as_ever
 from vgi_cli.fitting.contest.kept import KeptScores
@@ -231,6 +241,7 @@ class _Contest:
         self._by_fold: dict[Encoding, Folds] = {}
         self._compared: dict[Encoding, ComparedRows] = {}
         self._tried: dict[str, tuple[Sized, ...]] = {}  # sizes of the latest entry, by its title without the size
+        self._chosen: Candidate | None = None  # whose number of components the other mixtures take
         self.standings = Standings(recipe, rows.table.layout, len(used))
         self.refused: list[str] = []
 
@@ -239,8 +250,9 @@ class _Contest:
         each level, and the `others`."""
         share = 1 / (1 + OTHERS * len(others))
         own = share / (len(named) + 3)
-        self.enter(named[:1], 0.0, own)
-        self.enter(named[1:], own, (len(named) - 1) * own)
+        first = counted(named)
+        self.enter(named[:first], 0.0, first * own)
+        self.enter(named[first:], first * own, (len(named) - first) * own)
         self.enter_sized(len(named) * own, own)
         self.enter_larger((len(named) + 1) * own, own)
         self.enter_by_level((len(named) + 2) * own, own)
@@ -250,8 +262,8 @@ class _Contest:
 
     def enter(self, named: Sequence[tuple[str, Recipe]], start: float, share: float, *, sized: bool = False) -> None:
         """Score candidates of which none needs another, as a share of the stage. The number of components is chosen for
-        the first one of all, whose number the others take (`sized`: chosen anew); what else its size is made of is
-        chosen for each."""
+        the first mixture of all that is told of none, and the others take it (`sized`: chosen anew); what else its size
+        is made of is chosen for each."""
 
         def tell(done: float) -> None:
             self._stage(start + share * done)
@@ -289,16 +301,16 @@ class _Contest:
         tell(1.0)
 
     def _entrants(self, named: Sequence[tuple[str, Recipe]], sized: bool) -> list[_Entrant]:
-        """What is to be tried of candidates, with what they take from the first one of all."""
+        """What is to be tried of candidates, with what they take from the first one whose components were chosen."""
         entrants: list[_Entrant] = []
         for title, recipe in named:
             rows = self._coded(recipe)
             if not sized and self._is_repeated(recipe, entrants):
                 continue
-            if self.standings.entries and not sized and recipe.model.name == "mixture":
-                first = self.standings.entries[0][0].recipe.model.settings
+            if self._chosen is not None and not sized and recipe.model.name == "mixture":
+                first = self._chosen.recipe.model.settings
                 recipe = recipe.with_model(outliers=first["outliers"])
-                if recipe.model.settings.get("components") is None:
+                if chooses_components(recipe):
                     recipe = recipe.with_model(components=first["components"])
             entrants.append(_Entrant(title, recipe, rows, self._kept.key(title, recipe.replace(time_limit=None))))
         return entrants
@@ -331,6 +343,8 @@ class _Contest:
         """Enter a candidate that was tried, unless one is the same that has entered."""
         self._tried[one.title] = trial.sizes
         entry = trial.entry
+        if entry is not None and self._chosen is None and chooses_components(one.recipe):
+            self._chosen = entry[0]
         if entry is not None and not any(other.recipe == entry[0].recipe for other, _ in self.standings.entries):
             self.standings.entries.append(entry)
 
@@ -387,12 +401,13 @@ class _Contest:
         return [name for name in self._recipe.compare if name not in entered]
 
     def enter_sized(self, start: float, share: float) -> None:
-        """Where the best so far took its number of components from the first one: that candidate again, with its own
+        """Where the best so far took its number of components from another one: that candidate again, with its own
         number."""
         best = self.standings.best()
-        if best is self.standings.entries[0][0] or best.recipe.model.name != "mixture":
+        title = best.title.rpartition(":")[0]
+        if best is self._chosen or best.recipe.model.name != "mixture" or title.startswith(ONE_FACTOR_MODEL):
             return
-        title, named = best.title.rpartition(":")[0], best.recipe.with_model(components=None, factors=None)
+        named = best.recipe.with_model(components=None, factors=None)
         self.enter([(title, named)], start, share, sized=True)
 
     def enter_larger(self, start: float, share: float) -> None:

@@ -10,7 +10,8 @@ the best so far. The candidate with the best score wins. Tables of more than 6,0
 Work is bounded by counting operations, so that the same table and seed give the same size on every machine: a candidate
 that would pass the bound is not tried, and where the largest that was tried wins for that, the reason says so. Only
 where a caller has a time limit does a clock end the search before that: the best of what was tried by then is taken,
-and where nothing was, the smallest candidate.
+and where nothing was, the smallest candidate. The number of factors of one Gaussian that levels shift is chosen without
+these shifts, which take most of its time.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ FEWEST_ROWS = 12
 """With fewer rows nothing is held out: the smallest candidate is taken."""
 WORK = 1.2e10
 """Multiplications that all fits together may take, some fifteen seconds on one core."""
+LARGE = 0.25
+"""Of the multiplications of one factor model, which are those of products of large matrices, the share that counts: as
+many in small ones take several times as long."""
 EPOCHS, TOLERANCE = 15, 3e-4
 
 
@@ -160,11 +164,7 @@ class _Search:
 
     def run(self) -> float:
         """Follow the paths until two in turn lead to nothing better: the best score, -inf where there is none."""
-        table, build = self.rows.table, self.family.build
-        costs = [
-            [3.0 * EPOCHS * (FOLDS - 1) * step_work(build(candidate, table.layout), table.N) for candidate in path]
-            for path in self.paths
-        ]
+        costs = [[self._cost(candidate) for candidate in path] for path in self.paths]
         overall, poor_paths = -math.inf, 0
         for number, path in enumerate(self.paths):
             best = self._follow(path, costs[number:])
@@ -173,6 +173,22 @@ class _Search:
             if poor_paths == 2 or self.cut:
                 break
         return overall
+
+    @cached_property
+    def _factors_alone(self) -> bool:
+        """Whether the candidates differ in the number of factors of one Gaussian alone."""
+        counts = [_counts(candidate) for path in self.paths for candidate in path]
+        return all("factor" in own and own.get("cluster", 1) == 1 for own in counts)
+
+    def _compared(self, candidate: ModelConfig) -> ModelConfig:
+        """What is fitted to compare a candidate with the others."""
+        return self.family.without_shifts(candidate) if self._factors_alone else candidate
+
+    def _cost(self, candidate: ModelConfig) -> float:
+        """The work of a candidate's fits."""
+        model = self.family.build(self._compared(candidate), self.rows.table.layout)
+        share = LARGE if self._factors_alone else 1.0
+        return share * 3.0 * EPOCHS * (FOLDS - 1) * step_work(model, self.rows.table.N)
 
     def _follow(self, path: Sequence[ModelConfig], costs: Sequence[Sequence[float]]) -> float:
         """Try the candidates of a path until two in turn are no better: the best score, -inf where there is none.
@@ -218,7 +234,9 @@ class _Search:
 
             place, number = item
             table, starts, seed = self.rows
-            return held_out(self.family, path[place], table, (number, starts[number]), self.em, seed, each)
+            return held_out(
+                self.family, self._compared(path[place]), table, (number, starts[number]), self.em, seed, each
+            )
 
         items = [(place, number) for place in range(count) for number in range(FOLDS)]
         sums = list(self.workers.in_order(score, items, told))
@@ -321,10 +339,11 @@ def _shrinkage(config: ModelConfig) -> float | None:
 
 
 def _range(tried: Sequence[Candidate]) -> str:
-    """`tried 1 to 8`: of what a size counts first; `tried by 10 to 160 rows` where it is the strength that differs;
-    `tried 1 to 3, by 2 to 8 rows` where both do."""
+    """`tried 1 to 8`: of what a size counts first, or of factors where that is one cluster alone; `tried by 10 to 160
+    rows` where it is the strength that differs; `tried 1 to 3, by 2 to 8 rows` where both do."""
     strengths = {_shrinkage(candidate.config) for candidate in tried} - {None}
-    counts = [next(iter(_counts(candidate.config).values())) for candidate in tried]
+    sizes = [list(_counts(candidate.config).values()) for candidate in tried]
+    counts = [size[-1] if all(other[0] == 1 for other in sizes) else size[0] for size in sizes]
     words = [f"{min(counts)} to {max(counts)}"] if len(strengths) < 2 or min(counts) < max(counts) else []
     if len(strengths) > 1:
         words.append(f"by {min(strengths):g} to {max(strengths):g} rows")  # type: ignore[type-var]

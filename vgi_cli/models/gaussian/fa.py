@@ -10,7 +10,7 @@ from torch import Tensor
 
 from vgi_cli.layout import Layout
 from vgi_cli.models.base import ModelConfig
-from vgi_cli.models.gaussian.factors import FactorGaussians, FactorObserved
+from vgi_cli.models.gaussian.factors import FactorGaussians, FactorObserved, factor_counts
 from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily
 from vgi_cli.models.gaussian.gaussians import FITTED_TWICE, MOST_LOST, Penalty
 from vgi_cli.ranges import Factors
@@ -41,15 +41,9 @@ class FactorAnalysis(GaussianFamily):
 
     @classmethod
     def sizes(cls, config: FaConfig, N: int, D: int) -> Sequence[Sequence[FaConfig]]:
-        """Factors up to the Ledermann bound (beyond it a covariance has more than one solution) and N / 5.
-
-        One factor is always tried where there are two columns: which loadings it has is then open, but not the
-        covariance, and without a factor the columns would be independent.
-        """
         if config.factors is not None:
             return [[config]]
-        bound = min(max(int(D + 0.5 - (2 * D + 0.25) ** 0.5), int(D > 1)), N // 5)
-        return [[FaConfig(factors=L) for L in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if bound >= L or L == 0]]
+        return [[FaConfig(factors=L) for L in factor_counts(N, D)]]
 
     @property
     def F(self) -> Tensor:

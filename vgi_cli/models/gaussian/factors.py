@@ -30,6 +30,17 @@ COMPILED = 2048
 processor's second cache."""
 
 
+def factor_counts(N: int, D: int) -> list[int]:
+    """Numbers of factors to compare for N rows of D columns: up to the Ledermann bound (beyond it a covariance has more
+    than one solution) and N / 5.
+
+    One factor is always among them where there are two columns: which loadings it has is then open, but not the
+    covariance, and without a factor the columns would be independent.
+    """
+    bound = min(max(int(D + 0.5 - (2 * D + 0.25) ** 0.5), int(D > 1)), N // 5)
+    return [L for L in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if bound >= L or L == 0]
+
+
 class Factorised(NamedTuple):
     """What the best factorised posterior of the missing cells makes of R rows under one factor model.
 

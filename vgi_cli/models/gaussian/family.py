@@ -316,6 +316,11 @@ class GaussianFamily(Marginal):
         """The configurations among which `methods/sizing` chooses, with the user's own values kept: paths of growing
         size, each of which may be left when it stops paying."""
 
+    @classmethod
+    def without_shifts(cls, config: Any) -> Any:
+        """The configuration of the same model, whose numbers no levels shift."""
+        return config
+
     def initialise_filled(self, filled: FilledRows, generator: torch.Generator) -> None:
         """As `initialise`, by rows of which it is known which cells were filled, and which rows are copies: a family
         may ask some questions of what was observed alone, and once."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from vgi_cli.layout import Layout
 from vgi_cli.maths.selection import never_together, pairs_apart, seen_together
 from vgi_cli.models.base import ModelConfig
-from vgi_cli.models.gaussian.factors import FactorGaussians
+from vgi_cli.models.gaussian.factors import FactorGaussians, factor_counts
 from vgi_cli.models.gaussian.family import CellLaws, Combinations, EmTable, FilledRows, GaussianFamily, NumbersGiven
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
@@ -159,8 +159,8 @@ class GaussianMixture(GaussianFamily):
 
     @classmethod
     def sizes(cls, config: MixtureConfig, N: int, D: int) -> Sequence[Sequence[MixtureConfig]]:
-        """One path of components for full covariances, one for each number of factors otherwise; where they are shrunk
-        by what nobody says, one for each strength."""
+        """One path of components for full covariances, one for each number of factors otherwise, and one of factors for
+        a single component; where covariances are shrunk by what nobody says, one for each strength."""
         covariance = _covariance(config, D)
         most = (1, 2, 3, 5, 8, 12, 20) if config.by is None else IN_LEVELS
         counts = [K for K in most if 10 * K <= N] or [1]
@@ -169,17 +169,23 @@ class GaussianMixture(GaussianFamily):
         if covariance == "factor" and config.factors is None:
             factors = [L for L in (1, 3, 8, 16) if 2 * L <= D and (L > 1 or D < 12)] or [0]
         outliers = True if config.outliers is None else config.outliers
+        same = {"covariance": covariance, "outliers": outliers}
+        if covariance == "factor" and config.factors is None and components == [1]:
+            return [[config.model_copy(update={**same, "components": 1, "factors": L}) for L in factor_counts(N, D)]]
         strengths = [config.shrinkage]
         if config.shrink_to != "none" and config.shrinkage is None and D > 0:
             strengths = [share * D for share in SHRINKAGES]
         elif config.by is not None and config.shrinkage is None:
             strengths = [share * (D + 2) for share in POOLED_LEVELS]
-        same = {"covariance": covariance, "outliers": outliers}
         return [
             [config.model_copy(update={**same, "components": K, "factors": L, "shrinkage": nu}) for K in components]
             for L in factors
             for nu in strengths
         ]
+
+    @classmethod
+    def without_shifts(cls, config: MixtureConfig) -> MixtureConfig:
+        return config.model_copy(update={"dependence": "none"})
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         self.initialise_filled(FilledRows(x, torch.zeros_like(x, dtype=torch.bool)), generator)
