@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import vgi_cli
+from tests.selection import covering
 from vgi_cli.columns.blanks import read_blanks, staying
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.schema import Schema
@@ -79,20 +80,22 @@ def kept(
     return keep_but_for_blanks(rows, None, schema, told)
 
 
-@pytest.mark.parametrize("decider_missing", [False, True])
-@pytest.mark.parametrize(
-    ("table", "blank", "others"),
-    [
-        (customers, "leaving", ["tenure"]),
-        (customers, "leaving", ["signup"]),
-        (customers, "leaving", ["signup", "tenure"]),
-        (pay, "bonus", ["total"]),
-        (pay, "bonus", ["salary"]),
-        (pay, "bonus", ["salary", "total"]),
-        (fees, "rate", ["units", "fee"]),
-        (stays, "went", ["hours"]),
-        (stays, "went", ["came"]),
-    ],
+@covering(
+    pytest.mark.parametrize(
+        ("table", "blank", "others"),
+        [
+            (customers, "leaving", ["tenure"]),
+            (customers, "leaving", ["signup"]),
+            (customers, "leaving", ["signup", "tenure"]),
+            (pay, "bonus", ["total"]),
+            (pay, "bonus", ["salary"]),
+            (pay, "bonus", ["salary", "total"]),
+            (fees, "rate", ["units", "fee"]),
+            (stays, "went", ["hours"]),
+            (stays, "went", ["came"]),
+        ],
+    ),
+    pytest.mark.parametrize("decider_missing", [False, True]),
 )
 def test_other_cells_are_as_drawn_and_it_follows(
     table: Callable[[], pd.DataFrame], blank: str, others: list[str], decider_missing: bool

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from torch import nn
 
 from tests.oracles import PlainNormal
+from tests.selection import covering
 from vgi_cli.chains.moves import Moves, OfRows, sweep, sweep_noise, uniform
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.chains.store.placement import MemoryBudget
@@ -211,8 +212,7 @@ def whole_fit(number):
     return fit(toy(), **copy.deepcopy(VARIANTS[number])).parts()
 
 
-@pytest.mark.parametrize("number", range(len(VARIANTS)))
-@pytest.mark.parametrize("stop", [3, 9, 14])
+@covering(pytest.mark.parametrize("stop", [3, 9, 14]), pytest.mark.parametrize("number", range(len(VARIANTS))))
 def test_resuming_gives_bit_for_bit_what_not_stopping_gives(number, stop):
     table, settings = toy(), VARIANTS[number]
     broken = fit(table, steps=stop, **copy.deepcopy(settings))
