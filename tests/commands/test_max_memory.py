@@ -185,7 +185,13 @@ VAE = [
 
 
 @pytest.mark.parametrize(
-    "more", [FLOW, VAE, pytest.param([*VAE, "--method", "vgi"], marks=pytest.mark.slow)], ids=["flow", "vae", "vae-vgi"]
+    "more",
+    [
+        FLOW,
+        pytest.param(VAE, marks=pytest.mark.slow),
+        pytest.param([*VAE, "--method", "vgi"], marks=pytest.mark.slow),
+    ],
+    ids=["flow", "vae", "vae-vgi"],
 )
 def test_what_is_trained_from_files_is_what_is_trained_in_memory(
     vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch, more: list[str]

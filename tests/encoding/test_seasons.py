@@ -102,7 +102,7 @@ def devices(seed: int, count: int, rows: int, *, amplitude: float = 0.0) -> pd.D
     return frame
 
 
-@pytest.mark.parametrize(("count", "rows"), first(2, [(8, 60), (20, 24), (40, 12), (100, 6)]))
+@pytest.mark.parametrize(("count", "rows"), first(2, [(8, 60), (100, 6), (20, 24), (40, 12)]))
 def test_a_date_of_each_device_counts_once(count: int, rows: int) -> None:
     for seed in range(3):
         assert lines_of(devices(seed, count, rows)) == []
