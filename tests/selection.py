@@ -38,5 +38,9 @@ def covering(*axes: Mark) -> Mark:
 
 
 def first(count: int, cases: Iterable[Any]) -> list[Any]:
-    """The first cases run by default: the others differ from them by chance alone."""
-    return [case if i < count else pytest.param(case, marks=pytest.mark.slow) for i, case in enumerate(cases)]
+    """The first cases run by default: the others differ from them by chance alone, or are easier. A tuple holds several
+    arguments."""
+    return [
+        case if i < count else pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.slow)
+        for i, case in enumerate(cases)
+    ]

@@ -36,3 +36,4 @@ def test_names_that_are_said_together_stay_together() -> None:
 
 def test_the_first_of_many_run() -> None:
     assert [case if isinstance(case, int) else case.values for case in first(2, range(3))] == [0, 1, (2,)]
+    assert first(1, [(0, "a"), (1, "b")])[1].values == (1, "b")
