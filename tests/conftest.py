@@ -116,8 +116,11 @@ STATES: dict[str, dict[str, Any]] = {}
 @pytest.fixture(autouse=True)
 def same_numbers(request: pytest.FixtureRequest) -> None:
     """Each test draws from torch's generator and its module's what it draws when it runs alone: which tests ran before
-    it in the same process is left to chance."""
-    torch.manual_seed(0)
+    it in the same process is left to chance. (`torch.manual_seed` would write down the whole stack, three times, for
+    devices that are not in use.)"""
+    torch.default_generator.manual_seed(0)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(0)
     drawn = {name: g for name, g in vars(request.module).items() if isinstance(g, np.random.Generator)}
     at_import = STATES.setdefault(
         request.module.__name__, {name: copy.deepcopy(g.bit_generator.state) for name, g in drawn.items()}
