@@ -4,8 +4,10 @@ draws are short, and no file is forced to the disk: a test that needs what users
 that whoever started the tests has set to be ignored (`nohup`, a script's background) act as usual: the program leaves
 them alone."""
 
+import contextlib
 import copy
 import gc
+import importlib
 import os
 import pkgutil
 import signal
@@ -29,14 +31,27 @@ settings.load_profile("shared")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None]:
+def pytest_collection(session: pytest.Session) -> Generator[None]:
     """What was imported and collected stays until the end, and is not looked through again for what is garbage: that
     took a sixth of the time."""
     gc.disable()
+    import_share(session.config)
     yield
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def import_share(config: pytest.Config) -> None:
+    """Each of several processes of the tests imports its share of the files first: what pytest makes of their asserts
+    (most of the time of collecting) the others find beside the file. What does not import, pytest says."""
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        folders = [path for path in (config.rootpath / argument for argument in config.args) if path.is_dir()]
+        files = sorted({file for folder in folders for file in folder.rglob("test_*.py")})
+        for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+            with contextlib.suppress(Exception, pytest.skip.Exception):
+                importlib.import_module(".".join(file.relative_to(config.rootpath).with_suffix("").parts))
 
 
 SHORT = {
@@ -101,8 +116,11 @@ STATES: dict[str, dict[str, Any]] = {}
 @pytest.fixture(autouse=True)
 def same_numbers(request: pytest.FixtureRequest) -> None:
     """Each test draws from torch's generator and its module's what it draws when it runs alone: which tests ran before
-    it in the same process is left to chance."""
-    torch.manual_seed(0)
+    it in the same process is left to chance. (`torch.manual_seed` would write down the whole stack, three times, for
+    devices that are not in use.)"""
+    torch.default_generator.manual_seed(0)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(0)
     drawn = {name: g for name, g in vars(request.module).items() if isinstance(g, np.random.Generator)}
     at_import = STATES.setdefault(
         request.module.__name__, {name: copy.deepcopy(g.bit_generator.state) for name, g in drawn.items()}

@@ -43,8 +43,19 @@ def assert_distributed_as_the_model(x):
         assert bool(((mine.T @ mine / n - S).abs() < 4.5 * spread).all()), g
 
 
+COVERING = [
+    ("single", "gaussian", False, False),
+    ("single", "gaussian", True, True),
+    ("single", "spline", False, True),
+    ("single", "spline", True, False),
+]
+"""Of single cells, each pair of what they differ in."""
+
 CASES = [
-    *product(("single",), ("gaussian", "spline"), (False, True), (False, True)),
+    *(
+        pytest.param(*case, marks=[] if case in COVERING else pytest.mark.slow)
+        for case in product(("single",), ("gaussian", "spline"), (False, True), (False, True))
+    ),
     ("block", "gaussian", True, True),
     ("block", "spline", False, False),
     ("block", "gaussian", False, True),

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.oracles import GaussianModel, gaussian_conditional, random_covariance
+from tests.selection import covering
 from vgi_cli.chains.projected import (
     IncompleteRows,
     Kernel,
@@ -93,8 +94,7 @@ def quadrature(x: Tensor, hole: int) -> tuple[Tensor, Tensor, Tensor]:
     return grid, torch.cat([mass.new_zeros(1), mass / mass[-1]]), torch.trapezoid(grid * p, grid) / mass[-1]
 
 
-@pytest.mark.parametrize("hole", [0, 1])
-@pytest.mark.parametrize("resample", [0.0, 0.5, 1.0])
+@covering(pytest.mark.parametrize("resample", [0.0, 0.5, 1.0]), pytest.mark.parametrize("hole", [0, 1]))
 def test_nonlinear_flow_against_quadrature(hole: int, resample: float) -> None:
     """Kolmogorov and Smirnov's distance of 3,000 chains to the law by quadrature, p = 0.001. Given x1 = 1.5 the law of
     x0 has two modes."""

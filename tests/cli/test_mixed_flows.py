@@ -77,7 +77,14 @@ def cells(path: str) -> list[list[str]]:
         return list(csv.reader(file))
 
 
-@pytest.mark.parametrize(("model", "grade"), [("flow", "categorical"), ("flow-ar", "ordinal:low,mid,high")])
+@pytest.mark.parametrize(
+    ("model", "grade"),
+    [
+        pytest.param("flow", "categorical", marks=pytest.mark.slow),
+        ("flow", "ordinal:low,mid,high"),
+        pytest.param("flow-ar", "ordinal:low,mid,high", marks=pytest.mark.slow),
+    ],
+)
 def test_a_fit_by_vgi_fills_every_hole_and_resumes_bit_for_bit(vgi: Vgi, model: str, grade: str) -> None:
     fit = [
         "fit",

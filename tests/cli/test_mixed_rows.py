@@ -114,7 +114,9 @@ def test_refits_by_em_are_drawn_from_in_the_precision_of_the_fit(vgi: Vgi, data:
         assert_filled(f"out.{number}.csv", "data.csv")
 
 
-@pytest.mark.parametrize("settings", [MIXTURE, SHIFTED], ids=["mixture", "shifted"])
+@pytest.mark.parametrize(
+    "settings", [pytest.param(MIXTURE, marks=pytest.mark.slow), SHIFTED], ids=["mixture", "shifted"]
+)
 def test_a_resumed_fit_ends_in_the_same_bits(vgi: Vgi, data: Path, settings: list[str]) -> None:
     """Beginning at f0 by em, its chains in a file."""
     start = ["data.csv", *KINDS, *settings, *VGI, *STEADY, "--set", "method.initial=em"]

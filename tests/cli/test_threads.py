@@ -41,7 +41,11 @@ def both(rows: int = 100, hidden: float = 0.2) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     "also",
-    [[], ["--model", "mixture"], ["--model", "vae", "--epochs", "4", "--set", "bootstrap=3"]],
+    [
+        [],
+        pytest.param(["--model", "mixture"], marks=pytest.mark.slow),
+        ["--model", "vae", "--epochs", "4", "--set", "bootstrap=3"],
+    ],
     ids=lambda a: "-".join(a[:2]),
 )
 def test_a_fit_is_the_same_by_any_number_of_processes(
@@ -91,7 +95,7 @@ def test_a_fit_is_the_same_by_any_number_of_processes(
 SMALL = [word for key in ("model.blocks=0", "model.hidden=4", "model.steps=1") for word in ("--set", key)]
 CHAINS = [
     ("flow", "metropolis", ["--set", "bootstrap=3", *SMALL]),
-    ("flow", "gibbs", ["--set", "bootstrap=0", *SMALL]),
+    pytest.param("flow", "gibbs", ["--set", "bootstrap=0", *SMALL], marks=pytest.mark.slow),
     ("vae", "latent", ["--set", "bootstrap=0"]),
 ]
 

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.test_refusals import refused, text
 from tests.cli.test_works import cells
 from tests.program import Vgi
+from tests.selection import covering
 from tests.tensors import same_tensors
 from vgi_cli.fitting.fitted import load_run
 from vgi_cli.reporting import Silent
@@ -59,8 +60,7 @@ def test_fit_resume_evaluate_and_impute(vgi: Vgi, data: Path, method: str) -> No
     assert vgi("fit", "--resume", "--out", "run", "--epochs", "4").code == 0
 
 
-@pytest.mark.parametrize("select", ["loglik", "objective"])
-@every
+@covering(every, pytest.mark.parametrize("select", ["loglik", "objective"]))
 def test_held_out_rows_select(vgi: Vgi, data: Path, method: str, select: str) -> None:
     flags = ["--model", "vae", "--method", method, *small(method), "--val", "0.4", "--select", select, "--out", "run"]
     assert vgi("fit", "data.csv", *flags).code == 0

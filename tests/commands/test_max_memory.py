@@ -19,6 +19,7 @@ import vgi_cli
 from tests.program import Vgi
 from tests.program import vgi as vgi
 from tests.scripts import script
+from tests.selection import covering
 from vgi_cli import data
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.schema import Schema
@@ -82,8 +83,9 @@ def write(table: pd.DataFrame, name: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
-@pytest.mark.parametrize("masked", [False, True])
+@covering(
+    pytest.mark.parametrize("masked", [False, True]), pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
+)
 def test_columns_and_codes_are_those_of_the_table_in_memory(vgi: Vgi, in_files: None, name: str, masked: bool) -> None:
     table = frame()
     path, mask = write(table, name), None
@@ -183,7 +185,13 @@ VAE = [
 
 
 @pytest.mark.parametrize(
-    "more", [FLOW, VAE, pytest.param([*VAE, "--method", "vgi"], marks=pytest.mark.slow)], ids=["flow", "vae", "vae-vgi"]
+    "more",
+    [
+        FLOW,
+        pytest.param(VAE, marks=pytest.mark.slow),
+        pytest.param([*VAE, "--method", "vgi"], marks=pytest.mark.slow),
+    ],
+    ids=["flow", "vae", "vae-vgi"],
 )
 def test_what_is_trained_from_files_is_what_is_trained_in_memory(
     vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch, more: list[str]

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.mixed import LAYOUT, rough_conditionals
+from tests.selection import covering
 from vgi_cli.conditionals.families.levels import LevelHeads
 from vgi_cli.conditionals.families.location import MOST_COMBINATIONS, within_combinations
 from vgi_cli.errors import UsageError
@@ -67,8 +68,7 @@ def test_laws_see_the_rest_of_the_row_and_their_own_level_in_the_extended_kernel
             assert torch.equal(one, two) == (changed == j and (hidden or not extended))
 
 
-@pytest.mark.parametrize("family", ["gaussian", "spline"])
-@pytest.mark.parametrize("share", [0.0, 0.3])
+@covering(pytest.mark.parametrize("share", [0.0, 0.3]), pytest.mark.parametrize("family", ["gaussian", "spline"]))
 def test_single_laws_draw_what_they_score(family, share):
     q = rough_conditionals(conditional=family)
     x, missing, g = rows(1)
@@ -98,8 +98,7 @@ MIXED_BLOCK = LAYOUT.grouped([("u", "a", "b")])
 PARTS = [part for n in (1, 2, 3) for part in itertools.combinations((0, 1, 3), n)]
 
 
-@pytest.mark.parametrize("family", ["gaussian", "spline"])
-@pytest.mark.parametrize("extended", [False, True])
+@covering(pytest.mark.parametrize("extended", [False, True]), pytest.mark.parametrize("family", ["gaussian", "spline"]))
 def test_a_block_of_both_kinds_is_a_law_whatever_part_of_it_is_missing(family, extended):
     """Summed over its levels and integrated over its number: 1, and so if widened; draws keep what is given."""
     q = rough_conditionals(table=MIXED_BLOCK, conditional=family, kernel="extended" if extended else "standard")
@@ -158,8 +157,9 @@ def test_entropy_is_minus_the_mean_of_log_q(table):
     torch.testing.assert_close(law.entropy(), -law.draw_scored(noise)[1].mean(0), atol=0.02, rtol=0)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "spline"])
-@pytest.mark.parametrize("table", [MIXED_BLOCK, LAYOUT])
+@covering(
+    pytest.mark.parametrize("table", [MIXED_BLOCK, LAYOUT]), pytest.mark.parametrize("family", ["gaussian", "spline"])
+)
 def test_the_points_of_a_law_have_its_mean(family, table):
     """Of a function of the row less log q: against plain draws."""
     q = rough_conditionals(table=table, conditional=family)

@@ -16,6 +16,7 @@ from tests.encoding.test_ages import ages, filled, hiding, months, years
 from tests.encoding.test_following import spread
 from tests.encoding.test_relations import codes_in, holed, schema_of
 from tests.schemas import checked
+from tests.selection import covering
 from vgi_cli.columns.calendar import Span, day_between
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import infer_schema, schema_alone
@@ -144,9 +145,11 @@ class TestKept:
         true = codes_in(frame, schema)
         filled(schema, true, np.random.default_rng(seed).random(true.shape) < share)
 
-    @pytest.mark.parametrize("kind", ["integer", "ordinal"])
-    @pytest.mark.parametrize("times", [False, True])
-    @pytest.mark.parametrize("hidden", [("age",), ("born",), ("age", "born")])
+    @covering(
+        pytest.mark.parametrize("hidden", [("age",), ("born",), ("age", "born")]),
+        pytest.mark.parametrize("times", [False, True]),
+        pytest.mark.parametrize("kind", ["integer", "ordinal"]),
+    )
     def test_any_of_them_missing(self, hidden: tuple[str, ...], times: bool, kind: str) -> None:
         frame = pupils(1_000)
         if times:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.encoding.test_relations import hidden, holed, kept, schema_of
+from tests.selection import covering
 from vgi_cli.columns.relations import Relation
 
 COVER = ["forest", "grass", "rock", "water"]
@@ -33,8 +34,7 @@ def sums(frame: pd.DataFrame) -> list[Relation]:
     return [one for one in schema_of(frame).relations if one.how == "sum"]
 
 
-@pytest.mark.parametrize("parts", [3, 4])
-@pytest.mark.parametrize("none", [0.0, 0.6])
+@covering(pytest.mark.parametrize("none", [0.0, 0.6]), pytest.mark.parametrize("parts", [3, 4]))
 def test_whole_percentages_are_found(parts: int, none: float) -> None:
     for seed in range(3):
         frame = covers(parts, seed=seed, none=none)

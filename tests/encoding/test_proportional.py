@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.selection import covering
 from vgi_cli.columns.base import Encoding, Transform
 from vgi_cli.encoding import proportional
 from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
@@ -94,21 +95,23 @@ def narrow() -> pd.DataFrame:
     return pd.DataFrame({"first": first, "second": first + 20 * np.random.default_rng(3).normal(size=300)})
 
 
-@BOTH
-@pytest.mark.parametrize(
-    "table",
-    [
-        noisy(0.5),
-        noisy(2.0),
-        noisy(5.0),
-        twice().apply(lambda column: np.random.default_rng(len(column.name)).permutation(column)),  # independent
-        twice(spread=0.25),  # over so few sizes errors in per cent are as even as others
-        twice(n=25),  # few rows
-        twice().assign(second=lambda f: f["first"] * 2.2046),  # a unit, exactly
-        twice().assign(second=lambda f: (f["first"] * 2.2046).round(1)),
-        twice() - 30,  # no ratios
-        narrow(),
-    ],
+@covering(
+    pytest.mark.parametrize(
+        "table",
+        [
+            noisy(0.5),
+            noisy(2.0),
+            noisy(5.0),
+            twice().apply(lambda column: np.random.default_rng(len(column.name)).permutation(column)),  # independent
+            twice(spread=0.25),  # over so few sizes errors in per cent are as even as others
+            twice(n=25),  # few rows
+            twice().assign(second=lambda f: f["first"] * 2.2046),  # a unit, exactly
+            twice().assign(second=lambda f: (f["first"] * 2.2046).round(1)),
+            twice() - 30,  # no ratios
+            narrow(),
+        ],
+    ),
+    BOTH,
 )
 def test_others_are_not(table: pd.DataFrame, transform: Transform) -> None:
     assert logs_in(table, Encoding(transform)) == []

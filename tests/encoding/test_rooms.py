@@ -9,6 +9,7 @@ import pytest
 
 from tests.encoding.test_following import spread
 from tests.encoding.test_relations import codes_in, schema_of
+from tests.selection import covering
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.dates import counted
@@ -68,8 +69,9 @@ def within(codes: Floats, schema: Schema, name: str) -> bool:
     return bool(((own >= least) & (own <= most)).all())
 
 
-@pytest.mark.parametrize("part", ["day", "month", "hour"])
-@pytest.mark.parametrize("length", ["seconds", "minutes"])
+@covering(
+    pytest.mark.parametrize("length", ["seconds", "minutes"]), pytest.mark.parametrize("part", ["day", "month", "hour"])
+)
 def test_a_visit_of_a_known_day_month_or_hour_is_no_longer_than_any(part: str, length: str) -> None:
     frame = visits()[["start", part, "end", length]]
     if part != "day":  # a visit that ends in the next hour began at its end, or not more than two hours before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.selection import first
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.encoding.rounding_law import by_rounding, density, quantiles
 
@@ -38,7 +39,7 @@ def rounded(x: Floats, weights: tuple[float, ...], digits: tuple[int, ...]) -> t
 
 @pytest.mark.parametrize("n", [30, 300, 30_000])
 class TestByRounding:
-    @pytest.mark.parametrize("seed", range(5))
+    @pytest.mark.parametrize("seed", first(2, range(5)))
     @pytest.mark.parametrize(
         ("weights", "digits"),
         [

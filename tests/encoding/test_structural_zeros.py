@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.selection import covering
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Floats
@@ -162,8 +163,7 @@ def test_rows_of_one_person_count_once() -> None:
     assert not any("site" in one.names for one in named.structural_zeros)
 
 
-@pytest.mark.parametrize("apart", [1.0, 3.0, 6.0])
-@pytest.mark.parametrize("rows", [150, 2000])
+@covering(pytest.mark.parametrize("rows", [150, 2000]), pytest.mark.parametrize("apart", [1.0, 3.0, 6.0]))
 def test_tails_of_numbers_end_nowhere(apart: float, rows: int) -> None:
     """The numbers of a level have a least one, beyond which those of others lie: no limit where they grow rarer."""
     for seed in range(10):

@@ -527,7 +527,7 @@ def test_torch_keeps_its_threads() -> None:
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("kind", [">f8", ">f4", ">i4", ">f2"])
+@pytest.mark.parametrize("kind", [pytest.param(">f8", marks=pytest.mark.slow), ">f4", ">i4", ">f2"])
 def test_numbers_in_another_order_of_bytes(kind: str) -> None:
     """Big-endian ones, as FITS has them: the fills, and the types, of the same numbers; arrays and DataFrames."""
     native = np.dtype(kind).newbyteorder("=")

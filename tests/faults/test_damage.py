@@ -14,6 +14,7 @@ from tests.faults.scenarios import FA_VGI, FLOW, write_table
 from tests.fitting.fakes import new_drive, new_run
 from tests.fitting.test_driver import assert_same, resumed
 from tests.program import Vgi
+from tests.selection import covering
 from vgi_cli.cli.app import main
 from vgi_cli.commands import memory
 from vgi_cli.errors import RunError
@@ -115,10 +116,12 @@ def cut(path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     return RunFolder.open(path)
 
 
-@pytest.mark.parametrize(
-    "name", ["manifest.json", "metrics.jsonl", "model.safetensors", "recipe.yaml", "state.safetensors"]
+@covering(
+    pytest.mark.parametrize("what", ["missing", "half", "a byte in the middle"]),
+    pytest.mark.parametrize(
+        "name", ["manifest.json", "metrics.jsonl", "model.safetensors", "recipe.yaml", "state.safetensors"]
+    ),
 )
-@pytest.mark.parametrize("what", ["missing", "half", "a byte in the middle"])
 def test_the_checkpoint_before_is_offered_and_goes_on_to_the_same_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, what: str
 ) -> None:

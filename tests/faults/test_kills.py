@@ -44,7 +44,13 @@ def test_a_fit_that_loses_power_goes_on_from_its_last_checkpoint(trial: Trial, p
     assert trial.at_the_end() == []
 
 
-@pytest.mark.parametrize("what", kill_many.ERRORS)
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(what, marks=[pytest.mark.slow] * (what in ("a full disk once", "a disk that turns read-only")))
+        for what in kill_many.ERRORS
+    ],
+)
 def test_a_fit_whose_file_calls_fail_says_so_and_goes_on_later(trial: Trial, what: str) -> None:
     assert kill_many.starve(trial, Fault(round(0.6 * trial.calls), *kill_many.ERRORS[what])) == []
 
@@ -59,7 +65,7 @@ def test_a_table_is_whole_or_absent(program: Program, ready: Path, tmp_path: Pat
     assert kill_many.starve(trial, Fault(1, Action.LASTING, errno.ENOSPC)) == []
 
 
-@pytest.mark.parametrize("name", ["score", "evaluate"])
+@pytest.mark.parametrize("name", ["score", pytest.param("evaluate", marks=pytest.mark.slow)])
 def test_a_kill_at_every_call_of_a_command(program: Program, ready: Path, tmp_path: Path, name: str) -> None:
     trial = Trial(program, name, ready, tmp_path / "work")
     assert kill_many.kill_at_every_call(trial, 1) == (trial.calls, [])

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import vgi_cli
+from tests.selection import covering
 from vgi_cli.fitting import carry_out, chains, job
 from vgi_cli.machine.work import TimeLimit
 from vgi_cli.samplers import together
@@ -77,8 +78,7 @@ def test_a_fit_says_where_it_could_be_faster_on_a_gpu(tmp_path: Path, monkeypatc
     assert "no kernels on cpu" in said
 
 
-@pytest.mark.parametrize("method", ["vgi", "vbgi"])
-@pytest.mark.parametrize("before", [False, True])
+@covering(pytest.mark.parametrize("before", [False, True]), pytest.mark.parametrize("method", ["vgi", "vbgi"]))
 def test_a_time_limit_that_is_over_ends_the_measurement(
     tmp_path: Path, method: str, before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,14 +124,20 @@ def same(one: Path, other: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"set": test_contest.QUICK}, {"holdout_cells": 0.1}, {"compare": "flow", "set": SMALL_FLOW}],
-    ids=["plain", "holdout", "flows"],
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"holdout_cells": 0.1}, id="holdout"),
+        pytest.param({"set": test_contest.QUICK}, id="transforms", marks=pytest.mark.slow),
+        pytest.param({"compare": "flow", "set": SMALL_FLOW}, id="flows", marks=pytest.mark.slow),
+    ],
 )
 def test_it_goes_on_where_it_was_stopped_bit_for_bit(
-    table: Path, tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    table: Path, whole: Path, tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit(table, tmp_path / "whole", **options)
-    models = len(json.loads((tmp_path / "whole" / "contest.json").read_text())["candidates"])
+    if options:
+        whole = tmp_path / "whole"
+        fit(table, whole, **options)
+    models = len(json.loads((whole / "contest.json").read_text())["candidates"])
     part = tmp_path / "part"
     error = stopped(table, part, models - 1, **options)
     what = "the first fit" if "holdout_cells" in options else "while models were compared"
@@ -145,7 +151,7 @@ def test_it_goes_on_where_it_was_stopped_bit_for_bit(
     if "holdout_cells" not in options:  # whose first fit says nothing
         assert f"{models - 1} of the models had been scored before the fit was stopped: not again" in said
     assert f"models were compared in {part} before: the comparison goes on" in said
-    same(tmp_path / "whole", part)
+    same(whole, part)
     assert not (part / ".comparison").exists()
 
 

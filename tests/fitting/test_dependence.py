@@ -111,7 +111,7 @@ def test_fills_have_the_interaction_that_observed_cells_have(tmp_path: Path, few
         pd.testing.assert_frame_equal(one, two)
 
 
-@pytest.mark.parametrize("rows", [table, differences])
+@pytest.mark.parametrize("rows", [pytest.param(table, marks=pytest.mark.slow), differences])
 def test_a_resumed_fit_ends_in_the_same_bits(tmp_path: Path, few: None, rows: Callable[[], pd.DataFrame]) -> None:
     frame = tmp_path / "data.csv"
     rows().to_csv(frame, index=False)

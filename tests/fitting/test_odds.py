@@ -89,7 +89,7 @@ def test_levels_that_are_missing_by_a_number_are_filled_by_one_cluster_that_they
     """The law is one; mixtures of several fill the cells that are there as well, and the holes worse. (It has no weight
     where cells count alike.)"""
     said: list[str] = []
-    few = {"trees": "none", "bootstrap": 2}
+    few = {"trees": "none", "bootstrap": 2, "table.transform": "linear"}
     vgi_cli.fit(confounded(1500, 0), out=tmp_path / "run", threads=1, set=few, say=said.append)
     league = json.loads((tmp_path / "run" / "contest.json").read_text())["candidates"]
     assert sum(one["weight"] for one in league if one["title"].startswith("mixture shifted by the levels")) > 0.4

@@ -87,7 +87,7 @@ def test_every_epoch_has_its_own_noise_and_the_values_stay() -> None:
     np.testing.assert_array_equal(state.chains.x, before)
 
 
-@pytest.mark.parametrize("method", ["miwae", "vgi", "impute-then-fit"])
+@pytest.mark.parametrize("method", ["miwae", pytest.param("vgi", marks=pytest.mark.slow), "impute-then-fit"])
 def test_a_resumed_fit_ends_in_the_same_bits(tmp_path: Path, method: str) -> None:
     steady = {
         "optim.schedule": "constant",

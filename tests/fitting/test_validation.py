@@ -37,7 +37,7 @@ def validator(method, rows, epochs, every=1):
 @pytest.mark.parametrize(
     ("method", "config", "error"),
     [
-        (MVAE, MVAE.Config(optim={"lr": 0.02, "batch_size": 50}), 0.05),
+        pytest.param(MVAE, MVAE.Config(optim={"lr": 0.02, "batch_size": 50}), 0.05, marks=pytest.mark.slow),
         (MIWAE, MiwaeConfig(samples=20, optim={"lr": 0.02, "batch_size": 50}), 0.02),
     ],
 )

@@ -9,6 +9,7 @@ import torch
 import zuko
 from torch import Tensor
 
+from tests.selection import covering
 from vgi_cli.maths.splines import packed_rational_quadratic
 
 BINS = 6
@@ -85,8 +86,9 @@ def test_hand_written_gradients(inverse: bool) -> None:
     assert torch.autograd.gradcheck(lambda *a: rational_quadratic(*a, inverse=inverse), (x, *parameters))
 
 
-@pytest.mark.parametrize("trailing", [(8, 1), (1, 3), (1, 1)])
-@pytest.mark.parametrize("inverse", [False, True])
+@covering(
+    pytest.mark.parametrize("inverse", [False, True]), pytest.mark.parametrize("trailing", [(8, 1), (1, 3), (1, 1)])
+)
 def test_hand_written_gradients_of_shared_parameters(inverse: bool, trailing: tuple[int, int]) -> None:
     x = points(8, 3).requires_grad_()
     packed = points(3 * BINS - 1, *trailing, seed=5).requires_grad_()

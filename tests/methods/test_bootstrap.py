@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tests.resamples import refits
+from tests.selection import first
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.layout import Layout
 from vgi_cli.methods.em.bootstrap import (
@@ -133,7 +134,7 @@ def test_refits_spread_as_those_that_have_converged(components: int, N: int) -> 
     assert 0.97 < ratio.mean() < 1.03 and bool((ratio > 0.9).all())
 
 
-@pytest.mark.parametrize("components", [0, 1])
+@pytest.mark.parametrize("components", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_fewer_rows_give_the_spread_of_all(components: int) -> None:
     """The standard errors of means and of log variances in complete rows, from refits to a fifth of them."""
     generator = torch.Generator().manual_seed(4)
@@ -171,7 +172,7 @@ def test_rotated_factors_are_the_same_model_when_gaps_are_shrunk() -> None:
     torch.testing.assert_close(model.gaussians.F, other.gaussians.F, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", first(1, KINDS))
 def test_refits_of_factors_have_the_noise_of_the_law_where_rows_are_few(kind: Kind) -> None:
     """A fit of 4 factors to 60 rows has 5 / 60 too little, its refits twice that: they take it back."""
     D, noise, fits = 30, [], []
@@ -193,7 +194,7 @@ def test_refits_of_factors_have_the_noise_of_the_law_where_rows_are_few(kind: Ki
     assert sum(noise) / len(noise) == pytest.approx(1.0, abs=0.05)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", first(1, KINDS[::-1]))
 def test_refits_of_shifted_numbers_have_the_noise_of_the_law_where_levels_are_many(kind: Kind) -> None:
     """20 levels of 12 rows shift 8 numbers: a refit takes a tenth from their noise, and takes it back."""
     D, levels, noise = 8, 20, []

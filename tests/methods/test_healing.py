@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tests.fitting.fakes import FakeModel
+from tests.selection import covering
 from tests.tensors import same_tensors
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.errors import FitError
@@ -190,8 +191,10 @@ def test_a_conditional_that_dies_comes_back() -> None:
     assert all(v.isfinite().all() for v in state.chains.tensors().values() if v.is_floating_point())
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 10 * RUNAWAY])
-@pytest.mark.parametrize("always", [False, True])
+@covering(
+    pytest.mark.parametrize("always", [False, True]),
+    pytest.mark.parametrize("value", [math.nan, math.inf, 10 * RUNAWAY]),
+)
 def test_a_chain_that_runs_away_is_not_stored(monkeypatch: pytest.MonkeyPatch, value: float, always: bool) -> None:
     plain, calls = VgiState.update, 0
 

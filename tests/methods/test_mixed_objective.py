@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.mixed import A, B, ExactMixedConditionals, LevelsAndNumbers, rough_conditionals
+from tests.selection import covering
 from vgi_cli.chains.moves import uniform
 from vgi_cli.chains.scans import random_scan
 from vgi_cli.layout import Layout
@@ -76,8 +77,9 @@ def test_the_part_of_a_level_is_the_sum_over_all_of_them_and_so_is_its_gradient(
         torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-8)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "spline"])
-@pytest.mark.parametrize("blocks", [(), ("u", "a")])
+@covering(
+    pytest.mark.parametrize("blocks", [(), ("u", "a")]), pytest.mark.parametrize("family", ["gaussian", "spline"])
+)
 def test_value_and_gradient_are_those_of_the_mean_over_blocks_on_average(family, blocks):
     """A row that misses everything: many estimates against E log p - log q by plain draws that carry both gradients,
     the score function's for levels: unbiased, and noisier."""

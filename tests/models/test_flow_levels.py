@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.models.test_spline_flows import FAMILIES, generator, shaken
+from tests.selection import covering
 from vgi_cli.layout import Layout
 from vgi_cli.models.flows.base import FlowConfig, SplineFlow
 from vgi_cli.models.flows.coupling import Flow
@@ -107,8 +108,7 @@ def test_levels_start_at_their_frequencies(ordinal: str) -> None:
     torch.testing.assert_close(found, shares, atol=1e-3, rtol=0)
 
 
-@every
-@pytest.mark.parametrize("levels", [(0, 3), (3, 0, 2, 0), (0, 2, 0, 0, 5)])
+@covering(pytest.mark.parametrize("levels", [(0, 3), (3, 0, 2, 0), (0, 2, 0, 0, 5)]), every)
 def test_given_the_levels_the_numbers_are_mapped_by_what_autograd_says(
     family: type[SplineFlow], levels: tuple[int, ...]
 ) -> None:

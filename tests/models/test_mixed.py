@@ -127,8 +127,17 @@ def test_draws_and_modes_have_the_conditional_law(form: str) -> None:
     assert (reached - steps).abs().max() < 1.95 / len(own) ** 0.5
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("levels", [LEVELS, (2, 3, 4), (3,), (0, 2)])
+@pytest.mark.parametrize(
+    ("levels", "form"),
+    [
+        *((LEVELS, form) for form in FORMS),
+        *(
+            pytest.param(levels, form, marks=[] if form in FORMS[3:6] else pytest.mark.slow)
+            for levels in ((2, 3, 4), (3,), (0, 2))
+            for form in FORMS
+        ),
+    ],
+)
 def test_em_never_falls_and_settles_at_the_priors_without_rows(form: str, levels: tuple[int, ...]) -> None:
     model, x = built(form, levels)
     missing = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.4

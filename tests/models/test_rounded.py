@@ -77,8 +77,17 @@ def cases() -> list[tuple[str, GaussianFamily, Tensor, Steps]]:
     ]
 
 
-@pytest.mark.parametrize("which", [0, 1, 2], ids=["plain", "levels", "shifted"])
-@pytest.mark.parametrize("holes", [(), (0,), (2,), (0, 3)])
+HOLES: list[tuple[int, ...]] = [(), (0,), (2,), (0, 3)]
+
+
+@pytest.mark.parametrize(
+    ("which", "holes"),
+    [
+        pytest.param(which, holes, id=f"{name}-{holes}", marks=[pytest.mark.slow] * (holes not in few))
+        for which, (name, few) in enumerate([("plain", [(), (0, 3)]), ("levels", [(0,)]), ("shifted", HOLES)])
+        for holes in HOLES
+    ],
+)
 def test_probabilities_of_cells_are_those_of_quadrature(which: int, holes: tuple[int, ...]) -> None:
     _, model, x, steps = cases()[which]
     missing = torch.zeros(x.shape[1], dtype=torch.bool)

@@ -81,7 +81,7 @@ def write(make: Callable[[np.random.Generator], Cells], seed: int) -> str:
 
 
 def verdicts(data: str | Path, **options: Any) -> list[dict[str, str]]:
-    options = {"threads": 1, **options, "set": {"bootstrap": 4, **options.get("set", {})}}
+    options = {"threads": 1, **options, "set": {"bootstrap": 4, "trees": "none", **options.get("set", {})}}
     (run,) = vgi_cli.fit(str(data), out="run", **options).report()["runs"]
     found: list[dict[str, str]] = run["verdicts"]
     return found

@@ -10,6 +10,7 @@ import torch
 from scipy.stats import truncnorm
 from torch import Tensor
 
+from tests.selection import covering
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Marginal
@@ -101,8 +102,10 @@ def by_grid() -> GaussianMixture:
     return model
 
 
-@pytest.mark.parametrize("make", [gaussian, by_grid])
-@pytest.mark.parametrize(("attempts", "low", "high"), [(50, -0.5, 1.0), (0, -0.5, 1.0), (0, 3.0, 4.0)])
+@covering(
+    pytest.mark.parametrize(("attempts", "low", "high"), [(50, -0.5, 1.0), (0, -0.5, 1.0), (0, 3.0, 4.0)]),
+    pytest.mark.parametrize("make", [gaussian, by_grid]),
+)
 def test_one_missing_cell_has_the_truncated_normal_law(
     make: Callable[[], GaussianMixture], attempts: int, low: float, high: float
 ) -> None:
@@ -145,8 +148,7 @@ def test_on_a_grid_a_column_without_bounds_stays_and_the_others_come_inside() ->
     assert torch.equal(swept[..., 1], drawn[..., 1]) and not bool((swept[..., 0] == drawn[..., 0]).any())
 
 
-@pytest.mark.parametrize("make", [gaussian, by_grid])
-@pytest.mark.parametrize("flip", [1.0, -1.0])
+@covering(pytest.mark.parametrize("flip", [1.0, -1.0]), pytest.mark.parametrize("make", [gaussian, by_grid]))
 def test_a_bound_on_one_side_far_out_is_kept_and_the_law_beyond_it_is_that_of_the_tail(
     make: Callable[[], GaussianMixture], flip: float
 ) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.selection import covering
 from tests.table.helpers import save, write_imputed
 from vgi_cli.columns.numerals import SingleDecimals, shorten
 from vgi_cli.encoding.check import Check, check
@@ -97,9 +98,11 @@ def tables(folder: Path) -> dict[str, dict[str, Any]]:
 KINDS = ["plain", "windows", "old mac", "no last line end", "regular", "gz", "joined", "masked", "parquet", "folder"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("output", ["o.csv", "o.tsv", "o.csv.gz", "o.parquet"])
-@pytest.mark.parametrize("layout", ["files", "long"])
+@covering(
+    pytest.mark.parametrize("layout", ["files", "long"]),
+    pytest.mark.parametrize("output", ["o.csv", "o.tsv", "o.csv.gz", "o.parquet"]),
+    pytest.mark.parametrize("kind", KINDS),
+)
 def test_blocks_are_written_as_the_whole_is(tmp_path: Path, kind: str, output: str, layout: Any) -> None:
     options = tables(tmp_path)[kind]
     whole, source = read_table(**options), open_table(**options)

@@ -68,7 +68,12 @@ def test_the_line_that_is_named_converts_the_file(name: str, tmp_path: Path, mon
     found = re.search(r"`(.*)`", hint)
     assert found is not None
     _, *rest = shlex.split(found[1])
-    subprocess.run([sys.executable, *rest], check=True)
+    if name == "t.jsonl":
+        subprocess.run([sys.executable, *rest], check=True)
+    else:  # half a second less
+        option, line = rest
+        assert option == "-c"
+        exec(line, {})
     out = Path(f"{name.split('.')[0]}.parquet")
     column = "x" if name != "t.npy" else "x0"
     np.testing.assert_array_equal(pd.read_parquet(out)[column], FRAME["x"])
