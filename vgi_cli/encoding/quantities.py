@@ -5,6 +5,7 @@ packs of 1, 6, 12 and 24, by which a price is multiplied; rates of 7 and 19 perc
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -59,7 +60,7 @@ def quantities_among(table: Table, schema: Schema, numbers: Mapping[str, Number]
     shares = [relation for relation in share_relations(every, settled) if _computes(relation, numbers)]
     for relation in [*settled.values(), *shares]:
         for name in relation.names:
-            if name in numbers:
+            if name in numbers and (numbers[name].whole or _is_plain(relation)):
                 found.setdefault(name, relation)
     return found
 
@@ -71,6 +72,14 @@ def quantity_words(found: Mapping[str, Relation], schema: Schema) -> list[str]:
         f"{relation_words(relation, schema)}: `{kind_flag(name, 'categorical')}` if they are codes"
         for name, relation in found.items()
     ]
+
+
+def _is_plain(relation: Relation) -> bool:
+    """Whether no constant but a power of ten stands before what is computed: any other could make up for two fractions
+    that are nearly the same."""
+    return relation.how == "sum" or math.isclose(
+        math.remainder(math.log10(abs(relation.constant)), 1.0), 0, abs_tol=1e-9
+    )
 
 
 def _computes(relation: Relation, numbers: Mapping[str, Number]) -> bool:
