@@ -41,6 +41,14 @@ def test_what_would_cross_if_it_only_went_together_is_in_order(seed: int) -> Non
     assert pairs(frame) == [("a", "b")]
 
 
+def test_an_hour_is_in_no_order_with_what_is_counted_otherwise() -> None:
+    rng = np.random.default_rng(0)
+    hour = rng.integers(0, 24, 400)
+    used = np.minimum(rng.gamma(2, 6, 400), hour).round(1)
+    assert pairs(pd.DataFrame({"kwh": used, "limit": hour})) == [("kwh", "limit")]
+    assert pairs(pd.DataFrame({"kwh": used, "hour": hour})) == []
+
+
 def test_cells_that_are_as_good_as_equal_tell_columns_of_one_kind() -> None:
     rng = np.random.default_rng(2)
     tried = rng.integers(10, 60, 150)

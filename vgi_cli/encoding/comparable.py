@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from vgi_cli.columns.bounds import calendar_ends
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.numerals import Floats, Ints, mean_ranks, value_places
 from vgi_cli.columns.orders import Order
@@ -51,8 +52,11 @@ def comparable(
         GroupedRows(table, schema, np.arange(table.N), codes),
         {name: value_places(own) for name, own in codes.items()},
     )
+    calendar = {name: calendar_ends(name, own[~np.isnan(own)]) for name, own in codes.items()}
     sure: dict[tuple[str, str], tuple[bool, float]] = {}
     for (low, high), order in found.items():
+        if calendar[low] != calendar[high]:  # an hour, and what is counted in anything else
+            continue
         a, b = order.per[0] * codes[low], order.per[1] * codes[high] + order.shift
         places = numbers[low], numbers[high]
         nats = chance_of_order(a, b, rows.by_groups((low, places[0]), (high, places[1])), places)

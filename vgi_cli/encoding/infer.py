@@ -52,6 +52,7 @@ from vgi_cli.encoding.proportional import proportional
 from vgi_cli.encoding.quantities import as_quantity, quantities_among, quantity_words
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
+from vgi_cli.encoding.silent_keys import silent_key_words
 from vgi_cli.encoding.skips import Skipped, skipped, skips_among, thresholds_among, unanswered_among, unasked_among
 from vgi_cli.encoding.spreads import spreads_among
 from vgi_cli.encoding.straight import torn
@@ -114,6 +115,7 @@ def infer_schema(
         doubts += capped(local_parts(table, schema))
     doubts += capped(unshown_lines(table, schema))
     doubts += capped([*excepted_words(excepted, table, schema), *excepted_key_words(keys, schema)])
+    doubts += capped(silent_key_words(table, schema))
     return schema, _notes(table, schema, rows is not None, kinds) + quantities + doubts
 
 
