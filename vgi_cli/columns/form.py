@@ -282,8 +282,9 @@ def _off_end(observed: Observed) -> _OffEnd | None:
         return None
     for end in (float(every.min()), float(every.max())):
         others, some = (values[values != end] for values in (every, observed.values))
-        few = len(others) < FEWEST_OFF or not len(some) or len(np.unique(others)) <= MOST_FEW
-        if few or len(every) - len(others) < _fewest_on_pile(every):
+        if len(every) - len(others) < _fewest_on_pile(every) or len(others) < FEWEST_OFF:
+            continue
+        if not len(some) or len(np.unique(others)) <= MOST_FEW:
             continue
         found = find_lattice(others, some, None, search=True, single=observed.cells.single)
         finer = lattice is None or lattice.stand_in or not lattice.off(end)
@@ -400,10 +401,8 @@ def _pile(observed: Observed, bounds: Sequence[Bound | None], lattice: Lattice |
         count = int(len(every) - off.sum())
         if count > 0 and off.sum() >= FEWEST_OFF and len(np.unique(every[off])) > MOST_FEW:
             found.append((count, value))
-    known = {spike}
-    if any(
-        count >= _fewest_on_pile(every) and value != spike for count, value in found
-    ):  # else there is none to be found
+    known, fewest = {spike}, _fewest_on_pile(every)
+    if any(count >= fewest and value != spike for count, value in found):  # else there is none to be found
         known |= {one.value for one in find_spikes(every, lattice.resolution)}
     found = [(count, value) for count, value in found if value in known]
     return max(found)[1] if found else None

@@ -77,9 +77,7 @@ def quantity_words(found: Mapping[str, Relation], schema: Schema) -> list[str]:
 def _is_plain(relation: Relation) -> bool:
     """Whether no constant but a power of ten stands before what is computed: any other could make up for two fractions
     that are nearly the same."""
-    return relation.how == "sum" or math.isclose(
-        math.remainder(math.log10(abs(relation.constant)), 1.0), 0, abs_tol=1e-9
-    )
+    return relation.how == "sum" or abs(math.remainder(math.log10(relation.constant), 1.0)) < 1e-9
 
 
 def _computes(relation: Relation, numbers: Mapping[str, Number]) -> bool:

@@ -42,8 +42,8 @@ def _following(table: Table, schema: Schema) -> Iterator[_Following]:
     columns = {column.name: column for column in schema.encoded}
     told = told_by_keys(table, schema) if schema.lookups else np.empty((0, 0))
     for lookup in schema.lookups:
-        if lookup.first is None and lookup.by in table.names:
-            cells = table.column(lookup.by)
+        cells = table.column(lookup.by)
+        if lookup.first is None and cells.levelled:
             places = np.where(cells.missing, -1, cells.distinct[1])
             unsaid = np.isnan(told[:, schema.modelled.index(lookup.name)])
             yield _Following(lookup.name, lookup.by, table.missing(lookup.name) & unsaid, places)
