@@ -93,11 +93,16 @@ POWERS = Written(
 )
 for place, other in enumerate(("0.25", "1.25")):
     POWERS.rows[place][4] = other
+POSITIVE = POWERS._replace(  # of three decimals, with a limit at 0, beyond which a draw lies
+    rows=[["row 0", "0", "0.5", "a", "0.25"], ["row 1", "1", "1.5", "a", "1.25"]]
+    + [[f"row {i}", "0", x, "a", "0.000"] for i, x in enumerate(["1e-2", "0.000", "1e-2", "", "1e-2", "1e-2"], 2)],
+)
 
 
 @settings(max_examples=60)
 @given(tables(), st.integers(0, 2**32 - 1))
 @example(POWERS, 1)
+@example(POSITIVE, 162)
 def test_only_filled_cells_differ(written: Written, seed: int) -> None:
     text = written.text()
     table = from_text(text, delimiter=written.delimiter, na_values=["?"])
@@ -105,6 +110,9 @@ def test_only_filled_cells_differ(written: Written, seed: int) -> None:
     assert schema.modelled == ("whole\nnumber", "x", "last")
     rng = np.random.default_rng(seed)
     draws = rng.normal(size=(1, table.N, 3)) * 20
+    for d, column in enumerate(schema.encoded):
+        if isinstance(column, Number) and column.power:  # few digits bring no fill beyond a limit, but others farther
+            draws[..., d] = draws[..., d].clip(*column.ends)
     sink = io.BytesIO()
     write_imputed(table, schema, draws, layout="single", out=sink)
     filled = sink.getvalue().decode()
