@@ -576,10 +576,20 @@ def test_in_wide_tables_one_factor_model_comes_first() -> None:
     assert not any("factor" in title for title, _ in candidates(posterior, of_levels, ["linear"]))
 
 
-def test_mixtures_take_the_number_of_components_of_the_first_mixture_whose_number_is_chosen(tmp_path: Path) -> None:
+def test_mixtures_take_the_number_of_components_of_the_first_mixture_whose_number_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int | None] = []
+
+    def sizes(family: object, config: Any, rows: ComparedRows, *args: Any, **how: Any) -> Sizing:
+        given.extend([config.components] if isinstance(config, MixtureConfig) else [])
+        return choose_size(family, config, rows, *args, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(contest, "choose_size", sizes)
     league, _ = fit(wide_table(50).drop(columns="arm"), tmp_path / "run")
     assert [one["model"] for one in league["candidates"]].count("fa") == 2
     mixtures = [one["settings"] for one in league["candidates"] if one["model"] == "mixture"]
+    assert given[0] is None and None not in given[1:2] and len(given) >= 2
     assert len(mixtures) >= 2 and len({one["components"] for one in mixtures[:2]}) == 1
     assert all(one["outliers"] and one["factors"] == 3 for one in mixtures[:2])
 
