@@ -88,6 +88,9 @@ def test_several_values_with_more_decimals_say_how_a_column_is_rounded() -> None
     values[np.flatnonzero(values > 1)[:30]] += 0.03
     assert of(values.round(2)).resolution == pytest.approx(0.01)
     assert of(measured(0.5)).resolution == pytest.approx(0.1)
+    said = of(measured(0.49), bounds={"x": "0.2:"})  # a limit that somebody said is kept
+    assert said.ends[0] == 0.2 and said.pile is None
+    assert of(measured(0.49), bounds={"x": ":90"}).pile == 0.49
 
 
 @pytest.mark.parametrize(

@@ -278,9 +278,15 @@ class _OffEnd(NamedTuple):
 def _off_end(observed: Observed) -> _OffEnd | None:
     """Values at an end that pile up off the lattice of all others, where they may be split off; None where none do."""
     every, lattice = observed.every, observed.lattice
-    if not _splits(observed) or observed.integer or observed.power or not _bounded_by_values(observed):
+    if not _splits(observed) or observed.integer or observed.power:
         return None
-    for end in (float(every.min()), float(every.max())):
+    asked = observed.asked.bounds
+    for end, open_ in (
+        (float(every.min()), asked is None or (asked.rule == "range" and asked.low is None)),
+        (float(every.max()), asked is None or (asked.rule == "range" and asked.high is None)),
+    ):
+        if not open_:  # somebody said where fills end there
+            continue
         others, some = (values[values != end] for values in (every, observed.values))
         if len(every) - len(others) < _fewest_on_pile(every) or len(others) < FEWEST_OFF:
             continue
@@ -309,11 +315,6 @@ def _gaps(
 def _splits(observed: Observed) -> bool:
     """Whether a pile at an end may be split off."""
     return observed.asked.encoding.spikes == "split" and observed.scaled and observed.measure is None
-
-
-def _bounded_by_values(observed: Observed) -> bool:
-    """Whether nobody said where fills may lie."""
-    return observed.asked.bounds is None or observed.asked.bounds.rule == "range"
 
 
 def _fewest_on_pile(every: Floats) -> float:
