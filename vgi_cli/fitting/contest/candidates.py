@@ -39,7 +39,6 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
     layout, full_only = rows.table.layout, recipe.uncertainty == "posterior"
     numbers = layout.D - len(layout.discrete)
     few, wide = numbers >= FEWEST_NUMBERS and len(rows.table.used) < WELL * numbers, numbers > FULL_UP_TO
-    unsaid = recipe.value("model.dependence") is None
     shapes: list[tuple[str, str, dict[str, Any]]] = []
     if numbers < FEWEST_NUMBERS or full_only:
         shapes.append(("mixture", "mixture", {}))
@@ -54,7 +53,7 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
             shapes.append(("mixture", "mixture shrunk to pairs", {"covariance": "full", "shrink_to": "pairs"}))
     if numbers >= FEWEST_NUMBERS and not full_only and (wide or not layout.discrete):
         shapes.insert(0 if wide else len(shapes), _one_factor_model(recipe, bool(layout.discrete)))
-    if recipe.score == "loglik" and layout.discrete and numbers and unsaid:
+    if recipe.score == "loglik" and layout.discrete and numbers and _dependence_unsaid(recipe):
         shapes = [
             (model, title + words, {**more, "dependence": dependence})
             for words, dependence in (("", "none"), (" shifted by the levels", "linear"))
@@ -79,7 +78,7 @@ def _one_factor_model(recipe: Recipe, levels: bool) -> tuple[str, str, dict[str,
     if not levels:
         return "fa", ONE_FACTOR_MODEL, {}
     one: dict[str, Any] = {"covariance": "factor", "components": 1}
-    if recipe.score == "loglik" or recipe.value("model.dependence") is not None:
+    if recipe.score == "loglik" or not _dependence_unsaid(recipe):
         return "mixture", ONE_FACTOR_MODEL, one
     return "mixture", f"{ONE_FACTOR_MODEL} shifted by the levels", {**one, "dependence": "linear"}
 
@@ -115,8 +114,13 @@ def by_level(recipe: Recipe, coded: Mapping[str, Rows]) -> list[tuple[str, Recip
 def _may_shift(recipe: Recipe, rows: Rows) -> bool:
     """Whether one Gaussian that the levels shift is a candidate."""
     layout = rows.table.layout
-    unsaid = recipe.score == "cells" and recipe.value("model.dependence") is None and recipe.uncertainty != "posterior"
+    unsaid = recipe.score == "cells" and recipe.uncertainty != "posterior" and _dependence_unsaid(recipe)
     return unsaid and bool(layout.discrete) and 0 < len(layout.continuous) <= FULL_UP_TO
+
+
+def _dependence_unsaid(recipe: Recipe) -> bool:
+    """Whether nobody said if the numbers of one cluster depend on the levels."""
+    return recipe.value("model.dependence") is None
 
 
 def compared(recipe: Recipe, name: str, said: Settings) -> tuple[str, Recipe]:
