@@ -952,7 +952,18 @@ def marked(n: int = N, seed: int = 0) -> pd.DataFrame:
 
 
 class TestMarks:
-    """Few whole numbers that are intervals of another number."""
+    """Few numbers that are intervals of another number."""
+
+    @pytest.mark.parametrize("names", [("mark",), ("total",), ("mark", "total")])
+    def test_marks_need_not_be_whole(self, names: tuple[str, ...]) -> None:
+        frame = marked().drop(columns=["first", "second"])
+        frame["mark"] = frame.mark.map({1: 1.0, 2: 1.7, 3: 2.3, 4: 3.0, 5: 4.0, 6: 5.0})
+        schema = schema_of(holed(frame, share=0.1))
+        (relation,) = schema.relations
+        assert relation.words() == "'mark' follows from 'total'" and 1.7 in relation.codes
+        assert Schema.from_json(schema.to_json()).relations == schema.relations
+        for filled in kept(frame, hidden(frame, *names), schema):
+            assert not departing(relation, filled[["mark", "total"]].to_numpy(), 0.0).any()
 
     @pytest.mark.parametrize(
         "names", [("mark",), ("total",), ("mark", "total"), ("second", "total"), ("mark", "first")]

@@ -552,24 +552,25 @@ def wide_table(count: int, factors: int = 2, seed: int = 0) -> pd.DataFrame:
 
 
 def test_in_wide_tables_one_factor_model_comes_first() -> None:
-    """More than 40 columns of numbers: beside levels, which shift it, by either score, and without any."""
+    """More than 40 columns of numbers: beside levels, which shift all candidates, by either score, and without any."""
     frame = wide_table(40)
     of_levels, of_numbers = rows(frame, recipe("mixture")), rows(frame.drop(columns="arm"), recipe("mixture"))
-    for some, given, first in (
-        (of_levels, recipe("mixture"), "factor analysis shifted by the levels"),
-        (of_levels, recipe("mixture").replace(score="loglik"), "factor analysis"),
-        (of_levels, recipe("mixture", dependence="none"), "factor analysis"),
-        (of_numbers, recipe("mixture"), "factor analysis"),
+    for some, given, words in (
+        (of_levels, recipe("mixture"), " shifted by the levels"),
+        (of_levels, recipe("mixture").replace(score="loglik"), ""),
+        (of_levels, recipe("mixture", dependence="none"), ""),
+        (of_numbers, recipe("mixture"), ""),
     ):
         found = candidates(given, some, ["normal", "linear"])
         assert [title for title, _ in found[:2]] == [
-            f"{first}, columns bent to normal",
-            f"{first}, columns standardised",
+            f"factor analysis{words}, columns bent to normal",
+            f"factor analysis{words}, columns standardised",
         ]
-        assert found[counted(found) - 1][0] == "mixture of factor models, columns bent to normal"
+        assert found[counted(found) - 1][0] == f"mixture of factor models{words}, columns bent to normal"
     shifted = dict(candidates(recipe("mixture"), of_levels, ["linear"]))
     own = shifted["factor analysis shifted by the levels, columns standardised"].model.settings
     assert own == {"covariance": "factor", "components": 1, "dependence": "linear"}
+    assert {one.model.settings["dependence"] for one in shifted.values()} == {"linear"}
     both = candidates(recipe("mixture").replace(score="loglik"), of_levels, ["linear"])
     assert {of.model.settings["dependence"] for title, of in both if title.startswith("factor")} == {"none", "linear"}
     posterior = recipe("mixture").replace(uncertainty="posterior")

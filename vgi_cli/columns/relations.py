@@ -73,8 +73,8 @@ class Relation:
     half_way  what becomes of what lies half way between two values: rounded away from zero, as spreadsheets do, or to
               the even digit; None: that is not known. Of those that are rounded to the nearest value alone
     percent   of products what each column is divided by before it is added to 1, and is a factor then: -100 of a
-              discount in percent, 1 of a rate of 0.19; 0 of a column that is a factor itself, as the first one is.
-              Empty: all are
+              discount in percent, 1 of a rate of 0.19; 0 of a column that is a factor itself. Of the first one too: 100
+              of a change in percent, -100 of a margin. Empty: all are factors
     significant  digits to which the first column is rounded, where its cells have no more than so many and larger ones
               have fewer decimals for that; of rounded ones alone
     apart     where that is no rounding, but two columns differ by a few values alone: those that were seen, evenly
@@ -165,7 +165,8 @@ class Relation:
             sound = sound and (not self.apart or (self.slack > 0 and ordered))
             shares = [weight for weight, whole in zip(self.weights, self.percent, strict=False) if whole]
             sound = sound and (not self.percent or (self.how == "product" and len(self.percent) == len(self.weights)))
-            sound = sound and all(abs(weight) == 1 for weight in shares) and not any(self.percent[:1])
+            sound = sound and all(abs(weight) == 1 for weight in shares)
+            sound = sound and not (self.shift and any(self.percent[:1]))
         sound = sound and (not self.often or (self.of_levels and len(self.often) == len(self.codes)))
         sound = sound and (self.how == "groups" or not self.keys) and (self.how == "product" or not self.percent)
         sound = sound and (self.how == "pairs" or not self.pairs)
@@ -254,11 +255,11 @@ class Relation:
             if self.how == "sum":
                 left = self.constant + self.shift - values[..., rest] @ weights[rest]
                 return np.asarray(left if place == 0 else (left - first) / weights[place])
-            values = self.factors(values)
+            values, whole = self.factors(values), self.percent[0] if self.percent else 0.0
             left = self.constant * np.prod(values[..., rest] ** -weights[rest], -1)
             if place == 0:
-                return np.asarray(left + self.shift)
-            root = (left / (first - self.shift)) ** (1 / weights[place])
+                return np.asarray((left - 1) * whole if whole else left + self.shift)
+            root = (left / (1 + first / whole if whole else first - self.shift)) ** (1 / weights[place])
             if self.percent and self.percent[place]:
                 return np.asarray((root - 1) * self.percent[place])
             below = (values[..., place] < 0) & (weights[place] % 2 == 0)
@@ -321,7 +322,8 @@ class Relation:
         weights = np.array(self.weights)
         if self.how == "sum":
             return np.asarray(np.abs(values) @ np.abs(weights) + abs(self.constant))
-        return np.maximum(np.abs(self.solved(values, 0, values[..., 0])), np.abs(values[..., 0]))
+        whole = abs(self.percent[0]) if self.percent else 0.0  # what is added to it
+        return np.maximum(np.abs(self.solved(values, 0, values[..., 0])), np.abs(values[..., 0])) + whole
 
     def words(self, counted: bool = True, *, whole: bool = False) -> str:
         """`'cnt' = 'casual' + 'registered'`; `counted`: whether weights and constants say something to a reader, which
@@ -344,7 +346,7 @@ class Relation:
         if self.span is not None:
             return f"'{first}' = {self._counted}s from '{others[0]}' to '{others[1]}'{self._rounding}"
         if self.how == "product":
-            return f"'{first}' = {self._product}{self._rounding}"
+            return f"'{first}' = {self._change if any(self.percent[:1]) else self._product}{self._rounding}"
         if self.apart and self.weights[1] < -1:
             digits = len(plain(-self.weights[1])) - 1
             least, most = (f"{round(self.constant + side * self.slack):0{digits}}" for side in (-1, 1))
@@ -389,6 +391,13 @@ class Relation:
             texts.insert(place, _signed(self.constant, plain(abs(self.constant))))
         written = "".join(texts)
         return written[3:] if written.startswith(" + ") else "-" + written[3:]
+
+    @property
+    def _change(self) -> str:
+        """`100 × ('sales' / 'before' - 1)`, `1 - 'cost' / 'price'`: of a first column that is divided by `percent`."""
+        whole = self.percent[0]
+        change = f"{self._product} - 1" if whole > 0 else f"1 - {self._product}"
+        return change if abs(whole) == 1 else f"{plain(abs(whole))} × ({change})"
 
     @property
     def _product(self) -> str:

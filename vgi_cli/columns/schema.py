@@ -348,8 +348,8 @@ def _fits(relation: Relation, schema: Schema) -> bool:
         kind, moment = (columns[name].kind for name in relation.names)
         if relation.until is not None and {"D": "date", "s": "datetime"}[str(relation.count)] != moment:
             return False
-        periods = counts[0] == 0 and kind in (("date", "integer") if relation.until is None else ("numeric", "integer"))
-        return counts[1] == 0 and (periods or set(relation.codes) - {None} <= set(range(counts[0])))
+        numbers = counts[0] == 0 and (relation.until is None or kind in ("numeric", "integer"))
+        return counts[1] == 0 and (numbers or set(relation.codes) - {None} <= set(range(counts[0])))
     if relation.how == "part":
         moments = columns[relation.names[1]].kind in ("date", "datetime")
         numbers = counts[0] == 0

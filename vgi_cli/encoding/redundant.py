@@ -56,7 +56,7 @@ MOST = 1_000
 FIRST_LOOK = 200
 """Rows by which most pairs of columns are found not to go one to one."""
 MOST_MARKS = 12
-"""Values of a column of whole numbers up to which they may be marks or classes, and intervals of another number."""
+"""Values of a column of numbers up to which they may be marks, classes or fees, and intervals of another number."""
 MOST_VALUES = 100
 """Values of a column of numbers up to which it may be a code of levels."""
 MOST_PARTS = 8
@@ -511,7 +511,7 @@ def _bands(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[
             continue
         if (isinstance(column, Levelled) and column.pooled) or not isinstance(column, Levelled | Number):
             continue
-        if isinstance(column, Number) and not _are_marks(column, codes[column.name]):
+        if isinstance(column, Number) and not _are_marks(codes[column.name]):
             continue
         for other in columns:
             if as_number(other) is None or other is column:
@@ -526,11 +526,10 @@ def _bands(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[
     return found
 
 
-def _are_marks(column: Number, values: Floats) -> bool:
-    """Whether numbers [N] are few whole ones that occur again and again: marks, classes, groups by their numbers."""
+def _are_marks(values: Floats) -> bool:
+    """Whether numbers [N] are few that occur again and again: marks, classes, groups by their numbers."""
     known = values[~np.isnan(values)]
-    distinct = len(np.unique(known[:FIRST_LOOK]))
-    if column.kind != "integer" or not 1 < distinct <= MOST_MARKS:
+    if not 1 < len(np.unique(known[:FIRST_LOOK])) <= MOST_MARKS:
         return False
     return len(np.unique(known)) <= min(MOST_MARKS, len(known) // FEWEST)
 

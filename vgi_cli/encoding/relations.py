@@ -25,6 +25,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.ages import AGES, RULES, ages_among, ages_to_a_day
 from vgi_cli.encoding.dates import part_between
 from vgi_cli.encoding.percentages import percentages_among
+from vgi_cli.encoding.ratios import Numbers, ratio_candidates
 from vgi_cli.encoding.redundant import (
     COARSE,
     FEWEST_OF_SHARE,
@@ -138,6 +139,9 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
         for share in share_relations(every, settled):
             if share.names[0] not in relations and not implied(share, list(relations.values()), every.columns):
                 relations[share.names[0]] = share
+        for ratio in ratio_relations(every, relations):
+            if ratio.names[0] not in relations and not implied(ratio, list(relations.values()), every.columns):
+                relations[ratio.names[0]] = ratio
         for total in percentages_among(every, list(relations.values()), enough):
             relations[total.names[0]] = total
     lines = [one for one in found if one.how == "line"]
@@ -303,6 +307,32 @@ def share_relations(every: CodedRows, settled: Collection[str]) -> list[Relation
             break
         before, names = set(computed), {name: cells for name, cells in numbers.items() if name not in computed}
     return found
+
+
+def ratio_relations(every: CodedRows, settled: Collection[str]) -> Iterator[Relation]:
+    """The ratios of two columns, and by how much such are off one, that hold in every row, of columns that are not
+    `settled` by other relations; of the three columns the one is computed that is rounded by what the others say."""
+    numbers = [name for name, column in every.columns.items() if isinstance(column, Number)]
+    cells = {name: every.codes([name])[:, 0] for name in numbers}
+    halves = {name: half_digit(every.columns[name]) for name in numbers}
+    found = set[str]()
+    for one in ratio_candidates(set(numbers).difference(settled), Numbers(cells, halves)):
+        for relation in _ratios_of(every, one) if one.name not in found else ():
+            if relation.names[0] not in settled and len(relation.names) == 1 + len(one.by):
+                found.add(one.name)
+                yield relation
+                break
+
+
+def _ratios_of(every: CodedRows, one: Redundant) -> Iterator[Relation]:
+    """What a candidate for a ratio says of each of its columns: what is exact, then what rounding to the digits of the
+    column explains, then what it leaves of the first one alone."""
+    ways = [one, *(other._replace(percent=one.percent) for other in turned(one))]
+    exact = (relation_of(every, way, "exact") for way in ways)
+    yield from (relation for relation in exact if relation is not None)
+    rounded = [relation for way in ways if (relation := relation_of(every, way, "rounded")) is not None]
+    yield from (relation for relation in rounded if _is_rounded_by(relation, every))
+    yield from (relation for relation in rounded[:1] if relation.names[0] == one.name)
 
 
 def departures(table: Table, schema: Schema) -> list[int]:

@@ -379,7 +379,8 @@ def product_of(
     up to MOST_POWER, and up to two of columns with negative cells; 1 of those that are a share (`percent`: see
     `Relation`)."""
     cells, x = x, factors_of(x, percent) if percent else x
-    above = np.abs(x[(x != 0).all(1)])
+    rows = (x != 0).all(1)
+    above = np.abs(x[rows])
     logs = np.log(above) - np.log(above).mean(0)
     if len(above) <= x.shape[1] or not (logs[:, 1:].std(0) > 0).all():
         return None
@@ -388,15 +389,19 @@ def product_of(
         return None
     if percent and (np.abs(powers)[np.array(percent[1:]) != 0] != 1).any():
         return None
-    y, others, half = above[:, 0], np.prod(above[:, 1:] ** powers, 1), float(digits.halves[0])
-    over, under = (noise_of(2 * y, 2 * half) if exact else digits.of(y, side) * (1 + TIE) for side in (1, -1))
-    sided = digits.sided and not exact and (x[:, 0] >= 0).all() and half <= OPEN * x[:, 0].std()
+    change = abs(percent[0]) if percent else 0.0
+    y, others, half = above[:, 0], np.prod(above[:, 1:] ** powers, 1), float(digits.halves[0]) / (change or 1.0)
+    over, under = (
+        noise_of(2 * y, 2 * half) if exact else digits.of(np.abs(cells[rows, 0]), side) / (change or 1.0) * (1 + TIE)
+        for side in (1, -1)
+    )
+    sided = digits.sided and not exact and not change and (x[:, 0] >= 0).all() and half <= OPEN * x[:, 0].std()
     either: Relation | None = None
     for shift in (0.0, *_sides(half)) if sided else (0.0,):
         least, greatest = _on_side(shift, half) if shift else (-over, under)
         low, high = float(((y - shift - greatest) / others).max()), float(((y - shift - least) / others).min())
         constant = shortest_factor(low, high)
-        if constant is None or constant <= 0:
+        if constant is None or constant <= 0 or (change and constant != 1):
             continue
         relation = Relation(
             names=names,
@@ -408,7 +413,7 @@ def product_of(
             percent=percent,
             significant=None if exact else digits.significant,
         )
-        if exact or shift or not _tied(relation, cells, digits.of(x[:, 0]) * (1 + TIE)):
+        if exact or shift or not _tied(relation, cells, digits.of(cells[:, 0]) * (1 + TIE)):
             return relation
         either = relation if sided else None  # rounded down or up it may hold too, and be nearer
     return either

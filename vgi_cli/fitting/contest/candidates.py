@@ -21,7 +21,8 @@ FEWEST_NUMBERS = 3
 """Columns of numbers from which factors are an alternative."""
 FACTORS, MANY_NUMBERS = 3, 12
 """Factors of each component of a mixture where it has so many columns of numbers, else 1."""
-SHIFTED = "mixture shifted by the levels"
+SHIFTED = " shifted by the levels"
+"""What the title of a model ends with whose levels shift its numbers."""
 ONE_FACTOR_MODEL = "factor analysis"
 ONE_SHIFTED = {"covariance": "full", "dependence": "linear"}
 
@@ -52,16 +53,17 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
         if full and (few or recipe.score == "cells"):
             shapes.append(("mixture", "mixture shrunk to pairs", {"covariance": "full", "shrink_to": "pairs"}))
     if numbers >= FEWEST_NUMBERS and not full_only and (wide or not layout.discrete):
-        shapes.insert(0 if wide else len(shapes), _one_factor_model(recipe, bool(layout.discrete)))
-    if recipe.score == "loglik" and layout.discrete and numbers and _dependence_unsaid(recipe):
-        shapes = [
-            (model, title + words, {**more, "dependence": dependence})
-            for words, dependence in (("", "none"), (" shifted by the levels", "linear"))
-            for model, title, more in shapes
-        ]
+        one = ("mixture", ONE_FACTOR_MODEL, {"covariance": "factor", "components": 1})
+        shapes.insert(0 if wide else len(shapes), one if layout.discrete else ("fa", ONE_FACTOR_MODEL, {}))
+    if layout.discrete and numbers and _dependence_unsaid(recipe):
+        shifted = [(model, f"{title}{SHIFTED}", {**more, "dependence": "linear"}) for model, title, more in shapes]
+        if recipe.score == "loglik":
+            shapes = [(model, title, {**more, "dependence": "none"}) for model, title, more in shapes] + shifted
+        elif wide and not full_only:
+            shapes = shifted
     if _may_shift(recipe, rows):  # the general location model: Olkin and Tate 1961
         shrunk = {"shrink_to": "pairs"} if few else {}
-        shapes.append(("mixture", SHIFTED, {**ONE_SHIFTED, **shrunk, "components": 1}))
+        shapes.append(("mixture", f"mixture{SHIFTED}", {**ONE_SHIFTED, **shrunk, "components": 1}))
     return [
         (
             f"{title}, {TRANSFORMS.get(transform, UNSCALED)}" if numbers else f"{title} of categories",
@@ -70,17 +72,6 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
         for model, title, more in shapes
         for transform in transforms
     ]
-
-
-def _one_factor_model(recipe: Recipe, levels: bool) -> tuple[str, str, dict[str, Any]]:
-    """One Gaussian of as many factors as held-out rows want; beside `levels` these shift it, unless it was said whether
-    they do, or both are compared."""
-    if not levels:
-        return "fa", ONE_FACTOR_MODEL, {}
-    one: dict[str, Any] = {"covariance": "factor", "components": 1}
-    if recipe.score == "loglik" or not _dependence_unsaid(recipe):
-        return "mixture", ONE_FACTOR_MODEL, one
-    return "mixture", f"{ONE_FACTOR_MODEL} shifted by the levels", {**one, "dependence": "linear"}
 
 
 def counted(named: Sequence[tuple[str, Recipe]]) -> int:
@@ -106,7 +97,7 @@ def by_level(recipe: Recipe, coded: Mapping[str, Rows]) -> list[tuple[str, Recip
         return []
     own = recipe.with_model("mixture", **ONE_SHIFTED, by=by)
     return [
-        (f"{SHIFTED}, {TRANSFORMS.get(transform, UNSCALED)}", own.with_table(transform=transform))
+        (f"mixture{SHIFTED}, {TRANSFORMS.get(transform, UNSCALED)}", own.with_table(transform=transform))
         for transform in coded
     ]
 
