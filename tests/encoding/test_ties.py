@@ -184,6 +184,27 @@ def test_fills_are_equal_as_often_as_rows_alike() -> None:
     assert np.array_equal(draws[..., AT["paid"]][away & ~equal], before[..., AT["paid"]][away & ~equal])
 
 
+def test_none_is_equal_beyond_a_limit_of_questions_that_were_asked() -> None:
+    """Who failed an exam, below 50 points, sits a second one, and the better one of both counts."""
+    rng = np.random.default_rng(0)
+    exam = np.clip(np.round(rng.normal(55, 15, 400)), 0, 100)
+    second = np.where(exam < 50, np.clip(exam + np.round(rng.normal(8, 8, 400)), 0, 100), np.nan)
+    frame = pd.DataFrame({"exam": exam, "second": second, "final": np.fmax(exam, second)})
+    schema = schema_alone(from_frame(frame))
+    limit = next(one for one in schema.thresholds if one.name == "exam")
+    assert (limit.side, limit.limit, limit.others) == ("above", 49, ("second",))
+    assert "'exam' ≤ 'final'" in [one.words() for one in schema.orders]
+    observed, blank = frame.to_numpy(), frame.isna().to_numpy()
+    missing = blank | np.array([True, False, False])
+    draws = np.repeat(np.where(blank, 60.0, observed)[None], M, 0)
+    draws[..., 0] = rng.choice(exam, draws.shape[:2])
+    numbers = random(n=400)
+    keep_relations(draws, observed, missing, schema, lambda name: numbers(name, name), numbers)
+    asked = ~blank[:, 1]
+    assert draws[:, asked, 0].max() <= 49 and (draws[..., 0] <= draws[..., 2]).all()
+    assert (draws[:, ~asked, 0] == draws[:, ~asked, 2]).any()
+
+
 def test_the_upper_one_is_filled_alike_and_so_are_both() -> None:
     draws = smeared(TRUE, AT["paid"], TRUE[:, AT["invoiced"]])
     for holes in (["invoiced"], ["invoiced", "paid"]):

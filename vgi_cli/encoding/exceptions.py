@@ -30,6 +30,8 @@ FEWEST = 30
 """Rows that have all cells, at least."""
 A_DIGIT = 2.0
 """Times half a last digit that what is rounded may be off beyond that, and be right: a step between was rounded too."""
+HALF = 0.5
+"""Rows without exception, as a share, in which a third column that explains them is what one of two is, most."""
 WAYS: tuple[Way, ...] = ("exact", "rounded")
 
 
@@ -73,7 +75,9 @@ def excepted_among(table: Table, schema: Schema) -> list[Excepted]:
             excepted = _excepted(every, part, one, way)
             if excepted is None or implied(excepted.relation, schema.relations, every.columns):
                 continue
-            if not _by_the_calendar(excepted.relation, every):
+            if any({*excepted.relation.names} == {*other.relation.names} for other in found.values()):
+                continue  # each of two is the other one
+            if not _by_the_calendar(excepted.relation, every) and not _either_of_two(excepted, every):
                 found[one.name] = excepted
     for age in ages_among(table, schema, most_of):
         name = age.relation.names[0]
@@ -89,6 +93,25 @@ def _by_the_calendar(relation: Relation, rows: CodedRows) -> bool:
     which depart from it by one may be right."""
     first, *others = (isinstance(rows.columns[name], Moment) for name in relation.names)
     return relation.rounded and any(others) and not first
+
+
+def _either_of_two(excepted: Excepted, every: CodedRows) -> bool:
+    """Whether two columns that are equal in all rows but a few differ there since one of them is a third one, which it
+    is in few other rows: a final mark is the better one of two."""
+    relation = excepted.relation
+    if relation.weights != (1.0, -1.0) or (relation.how, relation.constant) not in (("sum", 0.0), ("product", 1.0)):
+        return False
+    off = np.zeros(len(every.codes(relation.names)), bool)
+    off[list(excepted.rows)] = True
+    for name, other in itertools.product(relation.names, every.columns):
+        if other in relation.names or as_number(every.columns[other]) is None:
+            continue
+        one, third = every.codes([name, other]).T
+        known = ~np.isnan(every.codes([*relation.names, other])).any(1)
+        same = (one == third) & known
+        if (off & known).any() and same[off & known].all() and same[known & ~off].mean() <= HALF:
+            return True
+    return False
 
 
 def without_excepted(found: Sequence[Redundant], excepted: Sequence[Excepted]) -> list[Redundant]:

@@ -50,7 +50,14 @@ from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
 from vgi_cli.encoding.relations import departing
 from vgi_cli.encoding.retrying import retry
-from vgi_cli.encoding.skips import against_answers, keep_skips, keep_thresholds, keep_what_says, unkept_skips
+from vgi_cli.encoding.skips import (
+    against_answers,
+    keep_skips,
+    keep_thresholds,
+    keep_what_says,
+    rooms_of_thresholds,
+    unkept_skips,
+)
 from vgi_cli.encoding.spreads import term_spreads
 from vgi_cli.encoding.structural_zeros import keep_structural_zeros
 from vgi_cli.encoding.summands import as_summand
@@ -224,6 +231,10 @@ def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
         told = [schema.modelled.index(name) for name in {name for one in schema.relations for name in one.names}]
         before = draws[..., told]
         rooms = _movable_rooms(observed, missing, schema)
+        for name, (low, high) in rooms_of_thresholds(missing, schema).items():
+            least, most = rooms.get(name, (low, high))
+            if name in rooms or not any(name in one.names for one in schema.relations):
+                rooms[name] = np.maximum(least, low), np.minimum(most, high)
         orders = keep_orders(draws, observed, missing, schema, rooms, ties, _parted(observed, missing, schema))
         for one in [one for one in schema.relations if one.how in LATE]:
             # a number that was moved takes a level along that is a fill too

@@ -326,13 +326,12 @@ def ratio_relations(every: CodedRows, settled: Collection[str]) -> Iterator[Rela
 
 def _ratios_of(every: CodedRows, one: Redundant) -> Iterator[Relation]:
     """What a candidate for a ratio says of each of its columns: what is exact, then what rounding to the digits of the
-    column explains, then what it leaves of the first one alone."""
+    column explains."""
     ways = [one, *(other._replace(percent=one.percent) for other in turned(one))]
     exact = (relation_of(every, way, "exact") for way in ways)
     yield from (relation for relation in exact if relation is not None)
-    rounded = [relation for way in ways if (relation := relation_of(every, way, "rounded")) is not None]
-    yield from (relation for relation in rounded if _is_rounded_by(relation, every))
-    yield from (relation for relation in rounded[:1] if relation.names[0] == one.name)
+    rounded = (relation_of(every, way, "rounded") for way in ways)
+    yield from (relation for relation in rounded if relation is not None and _is_rounded_by(relation, every))
 
 
 def departures(table: Table, schema: Schema) -> list[int]:

@@ -328,6 +328,20 @@ def keep_thresholds(
         draws[:, rows, at] = np.where(one.excludes(fills), drawn, fills)
 
 
+def rooms_of_thresholds(missing: Bools, schema: Schema) -> dict[str, tuple[Floats, Floats]]:
+    """By the columns of thresholds from where to where [N] their fills lie, by the cells that are observed."""
+    rooms: dict[str, tuple[Floats, Floats]] = {}
+    for one in schema.thresholds:
+        low, high = rooms.get(one.name, (np.full(len(missing), -np.inf), np.full(len(missing), np.inf)))
+        asked = _answered(one, schema, missing)
+        if one.side == "below":
+            low = np.where(asked, np.maximum(low, one.limit), low)
+        else:
+            high = np.where(asked, np.minimum(high, one.limit), high)
+        rooms[one.name] = low, high
+    return rooms
+
+
 def unkept_skips(draws: Floats, missing: Bools, schema: Schema, blank: Bools) -> Apart:
     """Where fills go with no cell of a column which is observed: none else was left, or another relation of the column
     says so. Arguments as of `keep_skips`."""
