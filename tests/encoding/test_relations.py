@@ -27,7 +27,7 @@ from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.redundant import _ByPairs, _parts, kept_words, rest_of_kept
-from vgi_cli.encoding.relations import departing, departures
+from vgi_cli.encoding.relations import _roundest, departing, departures
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
@@ -1040,6 +1040,21 @@ class TestBands:
         assert "'band' follows from 'age'" in kept_words(schema)[0]
         assert Schema.from_json(schema.to_json()).relations == schema.relations
 
+    @pytest.mark.parametrize(
+        ("low", "high", "cut"),
+        [
+            (84, 88, 85),
+            (47, 52, 50),
+            (0.23, 0.28, 0.25),
+            (61.2, 61.4, 61.3),
+            (-88, -84, -85),
+            (1230, 1280, 1250),
+            (-1, 1, 0),
+        ],
+    )
+    def test_a_cut_is_a_round_number(self, low: float, high: float, cut: float) -> None:
+        assert _roundest(low, high) == cut
+
     def test_whole_numbers_lie_in_their_bands_wherever_they_were_drawn(self) -> None:
         """A cut may lie half way between two of them (44.5 for 44 and 45)."""
         frame = banded(3_000).drop(columns=["day", "quarter", "x"])
@@ -1124,7 +1139,7 @@ class TestBands:
 
     def test_damage_is_named(self) -> None:
         text = schema_of(banded().drop(columns=["day", "quarter"])).to_json()
-        for old, new in (('"cuts": [', '"cuts": [-5e9, '), ('"band",\n    "age"', '"x",\n    "age"')):
+        for old, new in (('"cuts": [', '"cuts": [-5e9, '), ('"band",\n    "age"', '"band",\n    "sex"')):
             place = text.index('"relations"')
             assert old in text[place:]
             with pytest.raises(RunError, match=r"schema\.json: damaged \(.*relation"):

@@ -74,6 +74,20 @@ def test_ranges_among_numbers_are_no_missing_cells() -> None:
     assert "'x': `--na-values age=x` if that means missing" in hint and "age=45" not in hint
 
 
+@pytest.mark.parametrize("marked", ["18.1 p", "18.1b", "18.1*", "18,1 bp"])
+def test_numbers_with_marks_are_no_missing_cells(marked: str) -> None:
+    """Provisional figures, breaks in a series, footnotes; the code for no figure is another text."""
+    cell = f'"{marked}"' if "," in marked else marked
+    rows = "".join(f"{text},{i}\n" for i, text in enumerate([cell, ":", *map(str, range(20, 70))]))
+    with pytest.raises(InputError) as refused:
+        infer_schema(from_text("jobs,y\n" + rows))
+    hint = str(refused.value.hint)
+    assert hint.startswith(
+        f"'{marked}' is a number with a mark: write the number alone, and marks in a column of their own; "
+        "':': `--na-values :` if that means missing"
+    )
+
+
 def test_nine_far_from_small_codes_may_mean_missing() -> None:
     def nines(levels: list[int]) -> bool:
         rows = "".join(f"{levels[i % len(levels)]},{v:.2f}\n" for i, v in enumerate(RNG.normal(size=60)))

@@ -66,6 +66,8 @@ LIMIT = re.compile(
     re.IGNORECASE,
 )
 """A value below or above what could be measured, or was asked for: `<0.5`, `> 200`, `90+`, `80 or more`."""
+MARKED = re.compile(r"[+-]?\d+(?:[.,]\d+)? ?(?:[A-Za-z]{1,2}|[*†‡]{1,3})")
+"""A number with a footnote or a flag behind it (`18.1 p`: provisional), where it is no unit of the others."""
 RANGE = re.compile(r"\d+(?:[.,]\d+)? ?(?:-|–|to|bis) ?\d+(?:[.,]\d+)?")
 """A range of numbers: `45-49`."""
 BELOW = ("<", "≤", "u", "b", "l")
@@ -210,7 +212,9 @@ def number_hint(cells: Cells, which: Bools) -> str:
     hints: dict[str, str] = {"unit": unit} if unit else {}
     limits = limits_hint(texts, cells.decimal)
     tokens = [
-        text for text in texts if not (is_written(text, cells.decimal) or is_limit(text) or RANGE.fullmatch(text))
+        text
+        for text in texts
+        if not (is_written(text, cells.decimal) or is_limit(text) or RANGE.fullmatch(text) or MARKED.fullmatch(text))
     ]
     for text in texts:
         if is_written(text, cells.decimal):
@@ -222,6 +226,9 @@ def number_hint(cells: Cells, which: Bools) -> str:
         elif RANGE.fullmatch(text) is not None:
             ends = f"'{shortened(text)}' is a range"
             hints.setdefault("range", f"{ends}, no missing cell: write one number in its place, or bands in all cells")
+        elif MARKED.fullmatch(text) is not None:
+            number = f"'{shortened(text)}' is a number with a mark"
+            hints.setdefault("marked", f"{number}: write the number alone, and marks in a column of their own")
         elif len(tokens) <= MOST_TOKENS or not hints:
             hints.setdefault("token", beside_hint(cells, tokens, bool(hints)))
     return "; ".join(hints.values())

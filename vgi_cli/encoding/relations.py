@@ -43,6 +43,7 @@ from vgi_cli.encoding.redundant import (
 from vgi_cli.encoding.rounding_law import by_rounding
 from vgi_cli.encoding.sums import (
     FLOAT,
+    MOST_DIGITS,
     NEARLY,
     OPEN,
     SHORT,
@@ -797,11 +798,22 @@ def _bands(
         return None
     cuts = []
     for last, first in zip(value[new].tolist(), value[new + 1].tolist(), strict=True):
-        cut = _begins(number, last, first) if isinstance(number, Moment) else shortest(last, first)
+        cut = _begins(number, last, first) if isinstance(number, Moment) else _roundest(last, first)
         cuts.append(0.5 * (last + first) if cut is None or not last < cut <= first else cut)
     if not all(last < cut <= first for last, cut, first in zip(value[new], cuts, value[new + 1], strict=True)):
         return None  # too close together
     return Relation(names=names, how="bands", codes=tuple(runs.tolist()), cuts=tuple(cuts))
+
+
+def _roundest(low: float, high: float) -> float | None:
+    """A number of few digits above `low`, up to `high`, near their middle: of several digits one that ends in 5, or
+    would be shorter, where there is such (of 84 to 88 it is 85)."""
+    number = shortest(low, high)
+    if not number or digits_in(number) == 1:
+        return number
+    last = 10.0 ** (np.floor(np.log10(abs(number))) - digits_in(number) + 1)
+    five = float(f"{5 * last * np.rint(number / (5 * last)):.{MOST_DIGITS}g}")
+    return five if low < five <= high else number
 
 
 def _periods(column: ModelledColumn, other: Moment, codes: Floats, columns: int) -> Relation | None:
