@@ -46,6 +46,9 @@ PARTS_OF_ONE, MOST_SHOWN = 12, 6
 """Weights are halves, thirds, … to so many parts of one before they are anything else; those of more characters than
 the latter are written as such."""
 
+Base = Literal["e", "2", "10"]
+BASES: dict[Base, float] = {"e": float(np.e), "10": 10.0, "2": 2.0}
+"""Bases of logarithms."""
 HalfWay = Literal["away", "even"]
 """What becomes of what is half way between two values; see `Relation`."""
 
@@ -63,8 +66,9 @@ class Relation:
               the second one; part: the first of two columns is a part of the moments of the second one, or follows from
               it; completed: the first of three columns is how many years, months, days or the like there are from the
               date of the second one to that of the third one, as a whole number (see span); pairs: codes of the second
-              and the third one of three columns say together what the first one is. Bands may be years or months that
-              are completed up to one day (see until)
+              and the third one of three columns say together what the first one is; log: the first of two columns is
+              the logarithm of the second one and the constant. Bands may be years or months that are completed up to
+              one day (see until)
     weights   one a column, the first one 1; of sums and products alone
     constant  data units; of completed what is added to the number of them
     rounded   whether the first column is what the others say at its resolution, and not exactly
@@ -72,6 +76,7 @@ class Relation:
     shift     what is added to that before it is rounded: half a digit less rounds down; of rounded ones alone
     half_way  what becomes of what lies half way between two values: rounded away from zero, as spreadsheets do, or to
               the even digit; None: that is not known. Of those that are rounded to the nearest value alone
+    base      of log
     percent   of products what each column is divided by before it is added to 1, and is a factor then: -100 of a
               discount in percent, 1 of a rate of 0.19; 0 of a column that is a factor itself. Of the first one too: 100
               of a change in percent, -100 of a margin. Empty: all are factors
@@ -100,13 +105,14 @@ class Relation:
 
     _: KW_ONLY
     names: tuple[str, ...]
-    how: Literal["sum", "product", "levels", "groups", "bands", "part", "completed", "pairs"] = "sum"
+    how: Literal["sum", "product", "levels", "groups", "bands", "part", "completed", "pairs", "log"] = "sum"
     weights: tuple[float, ...] = ()
     constant: float = 0.0
     rounded: bool = False
     slack: NonNegativeFloat = 0.0
     shift: float = 0.0
     half_way: HalfWay | None = None
+    base: Base | None = None
     percent: tuple[float, ...] = ()
     significant: PositiveInt | None = None
     apart: tuple[float, ...] = ()
@@ -155,6 +161,10 @@ class Relation:
             sound = len(self.names) == 3 and not self.weights and not self.rounded and None not in self.codes
             sound = sound and len(self.pairs) == len(self.codes) and len(set(self.codes)) > 1
             sound = sound and list(self.pairs) == sorted(set(self.pairs))
+        elif self.how == "log":
+            sound = len(self.names) == 2 and not self.weights and self.base is not None and self.constant >= 0
+            sound = sound and not (self.codes or self.slack or self.shift or self.apart or self.percent)
+            sound = sound and (self.rounded or (self.significant is None and self.half_way is None))
         else:
             sound = len(self.names) == len(self.weights) >= 2 and self.weights[0] == 1 and not self.codes
             sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
@@ -169,7 +179,7 @@ class Relation:
             sound = sound and not (self.shift and any(self.percent[:1]))
         sound = sound and (not self.often or (self.of_levels and len(self.often) == len(self.codes)))
         sound = sound and (self.how == "groups" or not self.keys) and (self.how == "product" or not self.percent)
-        sound = sound and (self.how == "pairs" or not self.pairs)
+        sound = sound and (self.how == "pairs" or not self.pairs) and (self.how == "log" or self.base is None)
         sound = sound and (self.how == "completed" or not self.dates) and (self.how == "bands" or self.until is None)
         sound = sound and (self.how == "completed" or (self.span is None) == (self.until is None))
         sound = sound and (self.span in LENGTHS or self.rounding == "down")
@@ -249,6 +259,11 @@ class Relation:
                 return self.completed(values)
             low, high = self.window(values, place, first)
             return np.clip(values[..., place], low, high - (NOTHING if self.dates[place - 1][0] == "s" else 1))
+        if self.base is not None:
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                if place == 0:
+                    return np.asarray(np.log(values[..., 1] + self.constant) / np.log(BASES[self.base]))
+                return np.asarray(BASES[self.base] ** first - self.constant)
         weights = np.array(self.weights)
         rest = [i for i in range(1, len(weights)) if i != place]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -322,7 +337,7 @@ class Relation:
         weights = np.array(self.weights)
         if self.how == "sum":
             return np.asarray(np.abs(values) @ np.abs(weights) + abs(self.constant))
-        whole = abs(self.percent[0]) if self.percent else 0.0  # what is added to it
+        whole = abs(self.percent[0]) if self.percent else float(self.how == "log")  # what is added to it, or its factor
         return np.maximum(np.abs(self.solved(values, 0, values[..., 0])), np.abs(values[..., 0])) + whole
 
     def words(self, counted: bool = True, *, whole: bool = False) -> str:
@@ -345,6 +360,10 @@ class Relation:
             return f"'{first}' {how} the {WORDS[self.part]} of '{others[0]}'"
         if self.span is not None:
             return f"'{first}' = {self._counted}s from '{others[0]}' to '{others[1]}'{self._rounding}"
+        if self.base is not None:
+            log = "ln" if self.base == "e" else f"log{self.base}"
+            added = f"{plain(self.constant)} + " * (self.constant != 0)
+            return f"'{first}' = {log}({added}'{others[0]}'){self._rounding}"
         if self.how == "product":
             return f"'{first}' = {self._change if any(self.percent[:1]) else self._product}{self._rounding}"
         if self.apart and self.weights[1] < -1:

@@ -302,7 +302,7 @@ def _free(schema: Schema) -> list[Relation]:
 def _leaves_second(relation: Relation) -> bool:
     """Whether a relation of two columns leaves the second one some room: levels of bands, parts, and what is rounded
     (the day of a time)."""
-    rounded = relation.how in ("sum", "product") and len(relation.names) == 2 and relation.rounded
+    rounded = relation.how in ("sum", "product", "log") and len(relation.names) == 2 and relation.rounded
     return relation.how in LATE or (rounded and not relation.slack)
 
 
@@ -989,6 +989,8 @@ def _order(cells: RelationCells, *, by_range: bool = False) -> list[int]:
         return list(places)
     if cells.relation.how == "completed":
         return [0, *sorted((1, 2), key=lambda place: width_of((cells, place)))]
+    if cells.relation.how == "log":
+        return list(places)
     if cells.relation.how == "product" and by_range:
         return sorted(places, key=lambda place: (place > 0, -_times(columns[place], cells.relation.weights[place])))
     if cells.relation.how == "product":

@@ -24,6 +24,7 @@ from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, factors_of
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.ages import AGES, RULES, ages_among, ages_to_a_day
 from vgi_cli.encoding.dates import part_between
+from vgi_cli.encoding.logs import FORMS, log_candidates
 from vgi_cli.encoding.percentages import percentages_among
 from vgi_cli.encoding.ratios import Numbers, ratio_candidates
 from vgi_cli.encoding.redundant import (
@@ -140,6 +141,8 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
         for share in share_relations(every, settled):
             if share.names[0] not in relations and not implied(share, list(relations.values()), every.columns):
                 relations[share.names[0]] = share
+        for log in logs_among(every, relations):
+            relations[log.names[0]] = log
         for ratio in ratio_relations(every, relations):
             if ratio.names[0] not in relations and not implied(ratio, list(relations.values()), every.columns):
                 relations[ratio.names[0]] = ratio
@@ -218,7 +221,7 @@ def _once(relations: Mapping[str, Relation], every: CodedRows) -> dict[str, Rela
 def implied(relation: Relation, others: Sequence[Relation], columns: Mapping[str, ModelledColumn]) -> bool:
     """Whether a sum is one of some others, each times a number, added up, but for what is small; or a product so, by
     its powers."""
-    if relation.apart or relation.coded or relation.how == "completed":
+    if relation.apart or relation.how not in ("sum", "product"):
         return False
     own, sums = _weights(relation, columns), [_weights(one, columns) for one in others if not one.apart]
     sums = [one for one in sums if one and {how for _, how in one} == {how for _, how in own}]
@@ -232,7 +235,7 @@ def implied(relation: Relation, others: Sequence[Relation], columns: Mapping[str
 def _weights(relation: Relation, columns: Mapping[str, ModelledColumn]) -> dict[tuple[str, str], float]:
     """The weights of a sum, of columns in standard deviations, by their names and what they are: a product of one
     column is a sum too, and others have powers, of factors, which may be one and a share; none of other relations."""
-    if relation.coded or relation.how == "completed":
+    if relation.how not in ("sum", "product"):
         return {}
     terms = zip(relation.names, relation.weights, relation.percent or (0.0,) * len(relation.names), strict=True)
     if relation.how == "product" and relation.weights != (1.0, -1.0):
@@ -333,6 +336,23 @@ def _ratios_of(every: CodedRows, one: Redundant) -> Iterator[Relation]:
     yield from (relation for relation in exact if relation is not None)
     rounded = (relation_of(every, way, "rounded") for way in ways)
     yield from (relation for relation in rounded if relation is not None and _is_rounded_by(relation, every))
+
+
+def logs_among(every: CodedRows, settled: Collection[str]) -> list[Relation]:
+    """The logarithms of other columns, in every row, among the columns of numbers that are not `settled` by other
+    relations; of each column one."""
+    numbers = [name for name, column in every.columns.items() if isinstance(column, Number)]
+    choice = np.log(max(len(FORMS) * len(numbers) ** 2, 1))
+    found: dict[str, Relation] = {}
+    for relation, whole, half in log_candidates(every, numbers, settled):
+        first = relation.names[0]
+        if first not in found and enough(whole[:, 0], 1, choice) and not departing(relation, whole, half).any():
+            if not relation.rounded:
+                found[first] = relation
+            elif _is_rounded_by(relation, every):
+                way = half_way_to(relation, whole, relation.open_by(whole[:, 0], half))
+                found[first] = replace(relation, half_way=way)
+    return list(found.values())
 
 
 def departures(table: Table, schema: Schema) -> list[int]:
