@@ -173,6 +173,9 @@ def test_fills_that_the_model_wants_beyond_zero_are_told(tmp_path: Path, side: s
         told = [text for text in said if line in text]
         assert bool(told) != bool(more)
         assert all("fit again with `--unbounded 'the temp'`; if none can, `--set table.tr" in text for text in told)
+        said.clear()
+        run.sample(n=200, say=said.append)
+        assert any(line.replace("fills", "cells") in text for text in said) != bool(more)
     rounded = holed.assign(w=holed.w.abs() + 5.0)  # far from zero: nothing is drawn beyond
     rounded["the temp"] = sign * (rounded["the temp"].abs() + 100.0)
     run = vgi_cli.fit(rounded, model="fa", set={"bootstrap": "none"}, out=tmp_path / "far", say=lambda text: None)

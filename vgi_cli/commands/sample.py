@@ -19,7 +19,7 @@ from vgi_cli.columns.wording import named
 from vgi_cli.commands.requests import SampleRequest
 from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.samplers import build_imputer
-from vgi_cli.commands.sampling import uniform_beside, uniform_of
+from vgi_cli.commands.sampling import beyond_zero, uniform_beside, uniform_of
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.encoder import decode, unpool
 from vgi_cli.encoding.keeping import keep_but_for_blanks
@@ -93,12 +93,16 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
         with reporter.stage(ROWS, "rows", limit.end) as stage:
             watch = giving_up(limit.over, lambda share: stage(share, share * request.n, request.n))
             try:
-                x = _rows(fitted, KeyedNoise(seed, schema.layout.names, keys, FIRST, "sample"), request, watch)
+                x, diagnostics = _rows(
+                    fitted, KeyedNoise(seed, schema.layout.names, keys, FIRST, "sample"), request, watch
+                )
             except OutOfTime:
                 raise TimeUp(
                     f"stopped while rows were drawn: {limit.words()} was over; nothing was written",
                     "give it more time, or ask for fewer rows (-n)",
                 ) from None
+    for line in beyond_zero(schema, diagnostics, "cells"):
+        reporter.warn(line)
     tokens, n = reading.na_values, request.n
     table: Table = (
         blank_arrow_table(schema, n, tokens)
@@ -165,14 +169,16 @@ def _say_empty(codes: Floats, stay: Mapping[str, Bools], schema: Schema, reporte
         )
 
 
-def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch: Callable[[float], None]) -> Tensor:
-    """[n, D] encoded rows of the fitted model, on the CPU, all cells within what their columns admit; what is drawn
-    for questions that a row is not asked decides nothing. A model with exact conditionals draws them as it fills rows
-    without any observed cell; of others whole rows are drawn until they lie within. OutOfTime where `watch` says so,
-    RunError where hardly any row does."""
+def _rows(
+    fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch: Callable[[float], None]
+) -> tuple[Tensor, Mapping[str, object]]:
+    """[n, D] encoded rows of the fitted model, on the CPU, all cells within what their columns admit, and what is known
+    of how they were drawn; what is drawn for questions that a row is not asked decides nothing. A model with exact
+    conditionals draws them as it fills rows without any observed cell; of others whole rows are drawn until they lie
+    within. OutOfTime where `watch` says so, RunError where hardly any row does."""
     n, device = len(noise.rows), compute_on(fitted, request)
     if fitted.empty:
-        return torch.zeros(n, 0)
+        return torch.zeros(n, 0), {}
     ranges, model, idle = box_of(fitted.schema), fitted.model.to(device), _idle_in(fitted.schema)
     if not fitted.marginal:
         dtype = next(model.parameters()).dtype
@@ -180,7 +186,7 @@ def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch:
         apart, generators = _apart(fitted.schema), functools.partial(_generator, noise.seed)
         accepted = functools.partial(_accepted, fitted.schema, idle)
         try:
-            return _within(draw_rows(model, n, box, generators, watch, accepted, idle), box, idle).cpu()
+            return _within(draw_rows(model, n, box, generators, watch, accepted, idle), box, idle).cpu(), {}
         except TooFewInside:
             raise RunError(
                 f"run '{fitted.run.name}': fewer than one in {ROUNDS:,} rows of the model lie within the bounds of "
@@ -197,7 +203,7 @@ def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch:
         empty = torch.zeros(len(some), len(noise.columns), dtype=dtype, device=device)
         drawn = impute(imputer, empty, torch.ones_like(empty, dtype=torch.bool), noise.select(rows=some), box)
         parts.append(_within(drawn[0], box, idle).cpu())
-    return torch.cat(parts)
+    return torch.cat(parts), imputer.diagnostics()
 
 
 def _apart(schema: Schema) -> str:

@@ -367,15 +367,15 @@ class Sampling:
             self._reporter.say(_of_blanks(self._speechless, self._fitted.schema))
         self.deltas.say(self._reporter)
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
-        for line in _beyond_zero(self._fitted.schema, diagnostics):
+        for line in beyond_zero(self._fitted.schema, diagnostics):
             self._reporter.warn(line)
         report_diagnostics(self.sampler, diagnostics, self._reporter)
         return diagnostics
 
 
-def _beyond_zero(schema: Schema, diagnostics: Mapping[str, object]) -> Iterator[str]:
-    """A line on each column that fills keep on their side of zero for no reason but that all observed values are, where
-    the model drew many of them on the other one."""
+def beyond_zero(schema: Schema, diagnostics: Mapping[str, object], cells: str = "fills") -> Iterator[str]:
+    """A line on each column that fills (or what `cells` calls them) keep on their side of zero for no reason but that
+    all observed values are, where the model drew many of them on the other one."""
     for place, column in enumerate(schema.encoded):
         reasons = column.limits.reasons if isinstance(column, Number) and column.limits is not None else ()
         if "sign" not in reasons or not set(reasons) <= {"sign", "type"}:
@@ -386,7 +386,7 @@ def _beyond_zero(schema: Schema, diagnostics: Mapping[str, object]) -> Iterator[
         if share >= BEYOND_ZERO:
             bent = "; if none can, `--set table.transform=normal` may describe the column better"
             yield (
-                f"the model drew {share:.0%} of the fills of '{column.name}' {side} zero, where no observed value "
+                f"the model drew {share:.0%} of the {cells} of '{column.name}' {side} zero, where no observed value "
                 f"lies, and drew them anew: if such values occur, fit again with "
                 f"`{typed('--unbounded', column.name)}`{bent if schema.transform == 'linear' else ''}"
             )
