@@ -173,15 +173,25 @@ def test_fills_that_the_model_wants_beyond_zero_are_told(tmp_path: Path, side: s
         told = [text for text in said if line in text]
         assert bool(told) != bool(more)
         assert all("fit again with `--unbounded 'the temp'`; if none can, `--set table.tr" in text for text in told)
-        said.clear()
-        run.sample(n=200, say=said.append)
-        assert any(line.replace("fills", "cells") in text for text in said) != bool(more)
     rounded = holed.assign(w=holed.w.abs() + 5.0)  # far from zero: nothing is drawn beyond
     rounded["the temp"] = sign * (rounded["the temp"].abs() + 100.0)
     run = vgi_cli.fit(rounded, model="fa", set={"bootstrap": "none"}, out=tmp_path / "far", say=lambda text: None)
     said = []
     run.impute(m=2, say=said.append)
     assert not any("zero, where no observed value lies" in text for text in said)
+
+
+@pytest.mark.parametrize("transform", ["linear", "normal"])
+def test_synthetic_cells_that_the_model_wants_beyond_zero_are_told(tmp_path: Path, transform: str) -> None:
+    rng = np.random.default_rng(0)
+    price = np.exp(rng.normal(3, 1.2, 300)).round(2)
+    table = pd.DataFrame({"price": price, "x": rng.normal(size=300).round(2)})
+    settings = {"model.components": 1, "table.transform": transform, "bootstrap": "none"}
+    run = vgi_cli.fit(table, model="mixture", set=settings, out=tmp_path / "run", say=lambda text: None)
+    said: list[str] = []
+    assert (run.sample(n=200, say=said.append).price >= 0).all()
+    told = [text for text in said if "of the cells of 'price' below zero, where no observed value lies" in text]
+    assert len(told) == (transform == "linear") and all("`--set table.transform=normal` may" in text for text in told)
 
 
 def test_fills_beyond_the_type_of_a_column_are_not_told_as_below_zero(tmp_path: Path) -> None:
