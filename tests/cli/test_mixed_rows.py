@@ -71,7 +71,7 @@ def tensors(folder: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param(MIXTURE, id="mixture"),
+        pytest.param(MIXTURE, id="mixture", marks=pytest.mark.slow),
         pytest.param(SHIFTED, id="shifted", marks=pytest.mark.slow),
         pytest.param(FLOW, id="flow"),
     ],
