@@ -45,15 +45,7 @@ def test_a_fit_that_loses_power_goes_on_from_its_last_checkpoint(trial: Trial, p
     assert trial.at_the_end() == []
 
 
-@pytest.mark.parametrize(
-    "what",
-    [
-        pytest.param(
-            what, marks=[pytest.mark.slow] * (what in ("EIO once", "a full disk once", "a disk that turns read-only"))
-        )
-        for what in kill_many.ERRORS
-    ],
-)
+@pytest.mark.parametrize("what", some(["a full disk", "a short write"], kill_many.ERRORS))
 def test_a_fit_whose_file_calls_fail_says_so_and_goes_on_later(trial: Trial, what: str) -> None:
     assert kill_many.starve(trial, Fault(round(0.6 * trial.calls), *kill_many.ERRORS[what])) == []
 
