@@ -1,8 +1,8 @@
 """Set before torch is loaded: every process of the tests computes on one thread, since the tests themselves are spread
-over the cores. No example of a property test has a time limit: machines are shared. Fits, comparisons of models and
-draws are short, and no file is forced to the disk: a test that needs what users have says so by its marker. Signals
-that whoever started the tests has set to be ignored (`nohup`, a script's background) act as usual: the program leaves
-them alone."""
+over the cores. No example of a property test has a time limit: machines are shared; examples are few, and others each
+time. Fits, comparisons of models and draws are short, and no file is forced to the disk: a test that needs what users
+have says so by its marker. Signals that whoever started the tests has set to be ignored (`nohup`, a script's
+background) act as usual: the program leaves them alone."""
 
 import contextlib
 import copy
@@ -26,7 +26,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-settings.register_profile("shared", deadline=None)
+settings.register_profile("shared", deadline=None, max_examples=30)
 settings.load_profile("shared")
 
 

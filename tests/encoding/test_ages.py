@@ -345,7 +345,7 @@ class TestKept:
 
 
 @given(st.integers(0, 2**31), st.floats(0.05, 0.95))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_with_months_and_bands_under_any_mask(seed: int, share: float) -> None:
     """Of the same dates: what is known of the months leaves less than the years do, and the band of these more."""
     frame = patients().drop(columns=["operated", "discharged"])

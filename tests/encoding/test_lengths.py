@@ -78,7 +78,7 @@ class TestCounted:
         st.sampled_from([1, 2]),
         st.sampled_from([1, 30, 60]),
     )
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=150, deadline=None)
     def test_as_fractions_are_rounded_and_back(
         self, first: int, apart: int, span: Span, rounding: Rounding, constant: int, place: int, step: int
     ) -> None:
@@ -213,7 +213,7 @@ class TestFound:
 
 class TestKept:
     @given(st.integers(0, 2**31), st.floats(0.05, 0.95))
-    @settings(max_examples=10, deadline=None)
+    @settings(max_examples=4, deadline=None)
     def test_under_any_mask(self, seed: int, share: float) -> None:
         """Several lengths of the same two datetimes leave one of these less than each alone."""
         frame = stays().assign(begun=lambda one: np.ceil(hours_of(one)).astype(int), score=np.arange(400) % 7)
@@ -223,7 +223,7 @@ class TestKept:
         filled(schema, true, np.random.default_rng(seed).random(true.shape) < share)
 
     @given(st.integers(0, 2**31), st.floats(0.05, 0.95), st.sampled_from(["nights", "full"]))
-    @settings(max_examples=8, deadline=None)
+    @settings(max_examples=4, deadline=None)
     def test_with_ages_under_any_mask(self, seed: int, share: float, name: str) -> None:
         frame = stays()[["admitted", "discharged", name]]
         rng = np.random.default_rng(0)
