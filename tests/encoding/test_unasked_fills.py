@@ -283,7 +283,11 @@ def test_a_number_beside_blanks_alone_is_not_asked_as_often_as_they_say(tmp_path
     hidden = frame.assign(reviews=frame["reviews"].astype(float).mask(np.random.default_rng(1).random(1_500) < 0.2))
     open_ = hidden["reviews"].isna() & hidden["reviews_per_month"].isna()
     run = vgi_cli.fit(
-        hidden, out=tmp_path / "run", model="mixture", threads=1, set={"bootstrap": "none", "trees": "none"}
+        hidden,
+        out=tmp_path / "run",
+        model="mixture",
+        threads=1,
+        set={"model.components": 1, "bootstrap": "none", "trees": "none"},
     )
     share = np.mean([(one.loc[open_, "reviews"] == 0).mean() for one in run.impute(m=10)])
     observed = hidden["reviews"][hidden["reviews"].notna() & hidden["reviews_per_month"].isna()]

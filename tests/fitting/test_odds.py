@@ -84,7 +84,7 @@ def confounded(rows: int, seed: int = 0) -> pd.DataFrame:
     return frame
 
 
-@pytest.mark.full_fits
+@pytest.mark.full_fits("fitting.contest.scoring.FOLDS", "fitting.contest.scoring.HIDDEN_PARTS")
 def test_levels_that_are_missing_by_a_number_are_filled_by_one_cluster_that_they_shift(tmp_path: Path) -> None:
     """The law is one; mixtures of several fill the cells that are there as well, and the holes worse. (It has no weight
     where cells count alike.)"""
