@@ -150,7 +150,11 @@ def _encoded(table: object, schema: Schema) -> tuple[list[float], list[bool], li
     ("name", "more"),
     [
         ("data.csv", MIXTURE),
-        ("data.parquet", ["--model", "fa", "--carry-others", "--epochs", "9", "--threads", "1"]),
+        pytest.param(
+            "data.parquet",
+            ["--model", "fa", "--carry-others", "--epochs", "9", "--threads", "1"],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_fit_from_files_is_the_fit_in_memory(
