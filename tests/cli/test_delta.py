@@ -83,7 +83,7 @@ def test_only_fills_of_the_named_columns_move(run: vgi_cli.Run) -> None:
 
 def test_odds_are_multiplied(run: vgi_cli.Run) -> None:
     """One component and independent levels: the law of a hole is the same in all rows."""
-    m = 20
+    m = 10
     plain, moved = run.impute(m=m), run.impute(m=m, delta={"smoker": "yes:x3", "grade": "a:x0.2"})
     for column, level, factor in (("smoker", "yes", 3.0), ("grade", "a", 0.2)):
         holes = table()[column].isna()

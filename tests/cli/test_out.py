@@ -111,7 +111,9 @@ def refusing(patched: pytest.MonkeyPatch, name: str) -> None:
     ("name", "file", "left"),
     [
         ("report.json", "run/evaluations/data/report.json", ["report.md", "rows.csv"]),
-        ("report.md", "run/evaluations/data/report.md", ["report.json", "rows.csv"]),
+        pytest.param(
+            "report.md", "run/evaluations/data/report.md", ["report.json", "rows.csv"], marks=pytest.mark.slow
+        ),
         ("rows.csv", "rows.csv", ["report.json", "report.md"]),
     ],
 )
