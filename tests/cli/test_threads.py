@@ -18,7 +18,6 @@ from tests.program import Vgi
 from vgi_cli.commands import sampling
 from vgi_cli.commands.evaluate import likelihood
 from vgi_cli.fitting.contest import contest, scoring
-from vgi_cli.fitting.contest.candidates import candidates
 from vgi_cli.machine import workers as machine
 from vgi_cli.runs.comparison import compared
 from vgi_cli.samplers import latent
@@ -52,8 +51,7 @@ def both(rows: int = 100, hidden: float = 0.2) -> pd.DataFrame:
 def test_a_fit_is_the_same_by_any_number_of_processes(
     also: list[str], vgi: Vgi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    columns = ["g", "a", "b"]
-    monkeypatch.setattr(contest, "candidates", lambda *given: candidates(*given)[:4])
+    columns = ["g", "a", "b"]  # with these two models are compared
     both(60)[columns].to_csv("t.csv", index=False)
     if "vae" in also:
         both(150).to_csv("t.csv", index=False)
@@ -131,7 +129,6 @@ def test_chains_and_scores_are_the_same_by_any_number_of_processes(
 
 
 def test_a_fit_that_is_stopped_keeps_what_its_processes_scored(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contest, "candidates", lambda *given: candidates(*given)[:4])
     both(40)[["g", "a", "b"]].to_csv("t.csv", index=False)
     few = ("--set", "bootstrap=none", "--set", "table.transform=linear", "--threads", "2")
     whole = vgi("fit", "t.csv", "--out", "whole", *few)
