@@ -135,6 +135,15 @@ def refits_serve_again(short_fits: dict[str, float], monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("vgi_cli.fitting.refits.COUNT", short_fits["fitting.refits.COUNT"])
 
 
+@pytest.fixture
+def two_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the models that EM fits the first two are compared, where it matters that they are and not which."""
+    from vgi_cli.fitting.contest import contest
+
+    every = contest.candidates
+    monkeypatch.setattr(contest, "candidates", lambda *given: every(*given)[:2])
+
+
 @pytest.fixture(autouse=True, scope="session")
 def unsynced_files() -> Iterator[None]:
     """Files reach the disk when the machine likes: no test takes its power away (tests/faults/ does so within the

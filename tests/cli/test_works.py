@@ -174,6 +174,7 @@ def test_fit_prints_the_folder_and_nothing_else(vgi: Vgi, data: Path) -> None:
     assert (done.out, done.err) == ("run2\n", "")
 
 
+@pytest.mark.usefixtures("two_models")
 def test_the_automatic_choice_is_said_with_its_reason(vgi: Vgi, data: Path) -> None:
     few = ("--set", "table.transform=linear")  # half as many models
     done = vgi("fit", "data.csv", "--threads", "1", "--set", "bootstrap=none", *few)

@@ -176,6 +176,7 @@ def test_a_table_of_categories_says_that_there_is_nothing_to_compare(tmp_path: P
     assert not (tmp_path / "run" / "contest.json").exists()
 
 
+@pytest.mark.usefixtures("two_models")
 def test_a_transform_that_changes_no_column_is_not_compared(tmp_path: Path) -> None:
     """Scales of five points are bent by either."""
     rng = np.random.default_rng(0)
@@ -186,6 +187,7 @@ def test_a_transform_that_changes_no_column_is_not_compared(tmp_path: Path) -> N
     assert len(league["candidates"]) > 1
 
 
+@pytest.mark.usefixtures("two_models")
 @pytest.mark.parametrize(
     ("make", "transform", "score"),
     [pytest.param(clusters, "linear", "cells", marks=pytest.mark.slow), (skewed, "normal", "loglik")],
@@ -239,6 +241,7 @@ def test_no_contest_among_a_handful_of_rows_nor_without_holes(tmp_path: Path) ->
     assert fit(normal(100, 0), tmp_path / "whole")[0] == {}
 
 
+@pytest.mark.usefixtures("two_models")
 def test_rows_that_are_held_out_have_no_part_in_it(tmp_path: Path) -> None:
     """Their values may be what they will."""
     frame = clusters(2).head(80)
@@ -283,6 +286,7 @@ def test_more_components_are_compared_where_the_likelihood_hardly_differs(
     assert sorted(counts) == ([1, 3] if score == "cells" else [1])
 
 
+@pytest.mark.usefixtures("two_models")
 def test_what_is_said_and_reported(tmp_path: Path) -> None:
     said: list[str] = []
     frame = clusters(0).head(80)

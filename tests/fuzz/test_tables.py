@@ -106,7 +106,7 @@ LONG = ("decimal128(38, 30)", "string_view")
 @pytest.mark.parametrize(
     ("name", "impute"),
     [
-        *(pytest.param(name, PARQUET, id=name) for name in PARQUET_CORPUS),
+        *(pytest.param(name, PARQUET, id=name, marks=pytest.mark.slow) for name in PARQUET_CORPUS),
         *(
             pytest.param(
                 name,
@@ -120,6 +120,15 @@ LONG = ("decimal128(38, 30)", "string_view")
 )
 def test_parquet_that_once_ended_badly(name: str, impute: tuple[str, ...]) -> None:
     assert attempt(Case("t.parquet", arrow_beside_y(PARQUET_CORPUS[name]()), FREE, impute, blocks=3)) == "done"
+
+
+def test_parquet_that_once_ended_badly_in_one_table() -> None:
+    """By default all in one; each alone before releases."""
+    arrays = {name: make() for name, make in PARQUET_CORPUS.items()}
+    whole = arrow_beside_y(arrays.pop("int8"))
+    for name, array in arrays.items():
+        whole = whole.append_column(name, array)
+    assert attempt(Case("t.parquet", whole, FREE, PARQUET, blocks=3)) == "done"
 
 
 @pytest.mark.parametrize(
