@@ -87,6 +87,9 @@ def verdicts(data: str | Path, **options: Any) -> list[dict[str, str]]:
     return found
 
 
+ONE: dict[str, Any] = {"model": "mixture", "epochs": 60, "set": {"model.components": 1}}
+
+
 def accused(found: list[dict[str, str]], level: Level = "bad") -> dict[str, str]:
     return {verdict["about"]: verdict["text"] for verdict in found if verdict["level"] == level}
 
@@ -174,7 +177,7 @@ def test_questions_that_are_not_asked_are_no_extrapolation(
     Path("asked.csv").write_text("\n".join(["first,value,fee", *rows]) + "\n")
     said = [
         one["text"]
-        for one in verdicts("asked.csv", model="mixture", epochs=60, set={"model.components": 1})
+        for one in verdicts("asked.csv", **ONE)
         if one["about"] == "fills"
     ]
     (line,) = [text for text in said if "may not have been asked" in text]
@@ -199,7 +202,7 @@ def test_questions_behind_one_that_is_not_asked_count_as_where_fills_are_warned_
     frame.to_csv("asked.csv", index=False)
     said = [
         one["text"]
-        for one in verdicts("asked.csv", model="mixture", epochs=60, set={"model.components": 1})
+        for one in verdicts("asked.csv", **ONE)
         if one["about"] == "fills"
     ]
     (line,) = [text for text in said if "may not have been asked" in text]
