@@ -175,11 +175,7 @@ def test_questions_that_are_not_asked_are_no_extrapolation(
     first = np.where(draw.random(n) < 0.15, "", first.astype(str))  # of these rows nothing says whether they were
     rows = [f"{a},{b},{c}" for a, b, c in zip(first, value, fee.round(2), strict=True)]
     Path("asked.csv").write_text("\n".join(["first,value,fee", *rows]) + "\n")
-    said = [
-        one["text"]
-        for one in verdicts("asked.csv", **ONE)
-        if one["about"] == "fills"
-    ]
+    said = [one["text"] for one in verdicts("asked.csv", **ONE) if one["about"] == "fills"]
     (line,) = [text for text in said if "may not have been asked" in text]
     assert f"(vgi impute {flags} leaves them blank)" in line
     assert line.startswith(
@@ -200,11 +196,7 @@ def test_questions_behind_one_that_is_not_asked_count_as_where_fills_are_warned_
     frame["now"] = np.where(ever, np.where(now, "yes", "no"), None)
     frame["cigarettes"] = np.where(now, draw.poisson(12, n) + 1.0, np.nan)
     frame.to_csv("asked.csv", index=False)
-    said = [
-        one["text"]
-        for one in verdicts("asked.csv", **ONE)
-        if one["about"] == "fills"
-    ]
+    said = [one["text"] for one in verdicts("asked.csv", **ONE) if one["about"] == "fills"]
     (line,) = [text for text in said if "may not have been asked" in text]
     holes = int(frame[["now", "cigarettes"]].isna().sum().sum())
     assert line.startswith(f"{holes} holes lie in rows that may not have been asked for 'now', 'cigarettes': "), line
