@@ -377,7 +377,7 @@ def test_a_time_limit_keeps_a_model_and_its_recipe_repeats_it(
     vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = [flag if flag != "1" or TINY_VGI[i - 1] != "--epochs" else "100000" for i, flag in enumerate(TINY_VGI)]
-    ticking(monkeypatch, 0.01)
+    ticking(monkeypatch, 0.02)
     done = vgi("fit", "data.csv", *long, "--time-limit", "4s", "--out", "run")
     assert done.code == 0
     manifest = RunFolder.open(Path("run")).manifest
@@ -713,7 +713,7 @@ def test_many_columns_of_three_whole_numbers_are_told_to_be_levels(vgi: Vgi, oth
     assert ("60 rows say little about how 25 columns go together" in done.err) != mostly
     assert ("modelled as quantities, as suits scales of even steps" in done.err) != mostly
     flags = [word for name in genes for word in ("--column", f"{name}=ordinal")]
-    assert "three whole numbers" not in vgi("fit", "genes.csv", "--dry-run", *flags).err
+    assert others or "three whole numbers" not in vgi("fit", "genes.csv", "--dry-run", *flags).err
 
 
 def test_a_table_of_another_name_is_written_under_it(vgi: Vgi, data: Path) -> None:

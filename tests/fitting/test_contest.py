@@ -256,7 +256,7 @@ def test_rows_that_are_held_out_have_no_part_in_it(tmp_path: Path) -> None:
 
 
 def test_a_time_limit_leaves_the_first_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticking(monkeypatch, 0.05)
+    ticking(monkeypatch, 0.1)
     league, run = fit(clusters(0), tmp_path / "run", time_limit="20s")
     assert "comparing models on hidden cells" in run.manifest["time_limit"]["ended_early"]
     assert len(league.get("candidates", [])) < 6
