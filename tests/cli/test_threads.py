@@ -44,7 +44,7 @@ def both(rows: int = 100, hidden: float = 0.2) -> pd.DataFrame:
     [
         [],
         pytest.param(["--model", "mixture"], marks=pytest.mark.slow),
-        ["--model", "vae", "--epochs", "4", "--set", "bootstrap=3"],
+        pytest.param(["--model", "vae", "--epochs", "4", "--set", "bootstrap=3"], marks=pytest.mark.slow),
     ],
     ids=lambda a: "-".join(a[:2]),
 )

@@ -32,6 +32,19 @@ marginal_with_levels = pytest.mark.parametrize(
 LEVELS = {"mixed": (0, 3, 0, 2), "one number": (3, 0, 2), "levels": (3, 2, 4)}
 """Of each dimension its number of levels, 0 where it is continuous; the last one that has some is ordered."""
 with_layouts = pytest.mark.parametrize("levels", LEVELS.values(), ids=LEVELS)
+with_levels_in_turn = pytest.mark.parametrize(
+    ("name", "levels"),
+    [
+        pytest.param(
+            name,
+            levels,
+            id=f"{layout}-{name}",
+            marks=[pytest.mark.slow] * ((layout, name) in {("mixed", "flow-ar"), ("one number", "flow")}),
+        )
+        for layout, levels in LEVELS.items()
+        for name in with_levels.mark.args[1]
+    ],
+)
 with_latents = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "latent" in e.provides])
 
 
@@ -175,8 +188,7 @@ def test_a_model_of_a_table_knows_its_levels(name, levels):
     assert built_for(cls, config, Layout.plain(3)).level_counts == ()
 
 
-@with_levels
-@with_layouts
+@with_levels_in_turn
 def test_probabilities_of_levels_and_densities_of_numbers_sum_to_one(name, levels):
     """And every combination of levels has the share that it has of the draws."""
     model, rows, log_p, volume = integrated(name, levels)

@@ -591,6 +591,7 @@ def test_mixtures_take_the_number_of_components_of_the_first_mixture_whose_numbe
         return choose_size(family, config, rows, *args, **how)  # type: ignore[arg-type]
 
     monkeypatch.setattr(contest, "choose_size", sizes)
+    monkeypatch.setattr(contest, "candidates", lambda *given: candidates(*given)[:4])
     league, _ = fit(wide_table(50).drop(columns="arm"), tmp_path / "run")
     assert [one["model"] for one in league["candidates"]].count("fa") == 2
     mixtures = [one["settings"] for one in league["candidates"] if one["model"] == "mixture"]

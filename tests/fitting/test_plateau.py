@@ -236,6 +236,7 @@ def test_patience_counts_after_so_many_steps(monkeypatch: pytest.MonkeyPatch, tm
     assert int(line.split()[6]) >= 6  # four scores did not gain on the first one
 
 
+@pytest.mark.slow  # test_patience_counts_after_so_many_steps is of the same steps
 def test_a_model_learns_what_few_cells_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It ended after one epoch, without a relation between columns. (A small network that learns faster than usual.)"""
     monkeypatch.undo()
