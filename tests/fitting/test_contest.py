@@ -176,7 +176,6 @@ def test_a_table_of_categories_says_that_there_is_nothing_to_compare(tmp_path: P
     assert not (tmp_path / "run" / "contest.json").exists()
 
 
-@pytest.mark.usefixtures("two_models")
 def test_a_transform_that_changes_no_column_is_not_compared(tmp_path: Path) -> None:
     """Scales of five points are bent by either."""
     rng = np.random.default_rng(0)

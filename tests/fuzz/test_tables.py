@@ -30,8 +30,8 @@ def beside_y(cells: list[str]) -> bytes:
     return "\n".join(["x,y", *(f"{x},{y}" for x, y in zip(cells, Y, strict=True))]).encode() + b"\n"
 
 
-def arrow_beside_y(column: pa.Array, **notes: bytes) -> bytes:
-    table = pa.table({"x": column, "y": [float(y) for y in Y]})
+def arrow_beside_y(column: pa.Array, more: dict[str, pa.Array] | None = None, **notes: bytes) -> bytes:
+    table = pa.table({"x": column, **(more or {}), "y": [float(y) for y in Y]})
     return parquet(table.replace_schema_metadata(notes or None))
 
 
@@ -125,9 +125,7 @@ def test_parquet_that_once_ended_badly(name: str, impute: tuple[str, ...]) -> No
 def test_parquet_that_once_ended_badly_in_one_table() -> None:
     """By default all in one; each alone before releases."""
     arrays = {name: make() for name, make in PARQUET_CORPUS.items()}
-    whole = arrow_beside_y(arrays.pop("int8"))
-    for name, array in arrays.items():
-        whole = whole.append_column(name, array)
+    whole = arrow_beside_y(arrays.pop("int8"), arrays)
     assert attempt(Case("t.parquet", whole, FREE, PARQUET, blocks=3)) == "done"
 
 
