@@ -74,6 +74,7 @@ SHORT = {
     "models.gaussian.mixture.GaussianMixture.tolerance": 1e-4,
     "samplers.lengths.MOST_ROUNDS": 40,  # chains that draw
     "samplers.latent.SWEEPS": 20,
+    "evaluation.imputation.DIRECTIONS": 10,  # of projections of which the distances are averaged
 }
 """Settings of fits, comparisons of models and draws in tests that are not marked `full_fits`."""
 
