@@ -65,7 +65,7 @@ def test_rates_follow_from_dates(vgi: Vgi, tmp_path: Path, hidden: str) -> None:
     assert (filled.date == truth.date)[holes].mean() > 0.8
 
 
-@pytest.mark.parametrize("form", ["{0}-{1:05d}", "{0}{1:09d}"])
+@pytest.mark.parametrize("form", first(1, ["{0}-{1:05d}", "{0}{1:09d}"]))
 def test_fills_are_what_codes_begin_with(vgi: Vgi, tmp_path: Path, form: str) -> None:
     """Each code is in one row alone: its whole text says nothing."""
     rng = np.random.default_rng(0)

@@ -81,7 +81,7 @@ def cells(path: str) -> list[list[str]]:
     ("model", "grade"),
     [
         pytest.param("flow", "categorical", marks=pytest.mark.slow),
-        ("flow", "ordinal:low,mid,high"),
+        pytest.param("flow", "ordinal:low,mid,high", marks=pytest.mark.slow),
         pytest.param("flow-ar", "ordinal:low,mid,high", marks=pytest.mark.slow),
     ],
 )
