@@ -228,7 +228,7 @@ def test_the_epochs_follow_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch
 def test_a_fit_ends_its_schedule_within_the_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What a clock decided is in the recipe, which repeats it without the clock; --resume goes on to the plan."""
     monkeypatch.setattr(plateau, "PATIENCE", 10**6)  # held-out rows end nothing here
-    ticking(monkeypatch, 0.1)
+    ticking(monkeypatch, 0.05)
     options: dict[str, Any] = {"model": "flow", "set": {**FLOW, "bootstrap": 2}, "threads": 1}
     run = vgi_cli.fit(frame(), out=tmp_path / "run", time_limit=14, **options)
     planned = run.manifest["time_limit"]["epochs_without"]
@@ -238,7 +238,7 @@ def test_a_fit_ends_its_schedule_within_the_limit(monkeypatch: pytest.MonkeyPatc
     again = vgi_cli.fit(frame(), recipe=run.path / "recipe.yaml", out=tmp_path / "again")
     assert again.manifest["epochs"] == run.manifest["epochs"]
     assert same_tensors(*(RunFolder.open(r.path).tensors("model") for r in (run, again)))
-    ticking(monkeypatch, 0.1)
+    ticking(monkeypatch, 0.05)
     more = vgi_cli.fit(frame(), out=run.path, resume=True, time_limit=16)
     assert more.manifest["epochs"] > run.manifest["epochs"] and more.manifest["epochs_planned"] == planned
 
