@@ -165,7 +165,8 @@ def test_held_out_rows_choose_the_epoch(vgi: Vgi, data: Path, select: str) -> No
     assert_filled("out.1.csv", "data.csv")
 
 
-@pytest.mark.parametrize("family", first(1, ["gaussian", "spline"]))
+@pytest.mark.slow  # its laws and chains: tests/conditionals/test_levels.py, tests/chains/test_mixed_moves.py
+@pytest.mark.parametrize("family", ["gaussian", "spline"])
 def test_a_block_of_both_kinds_is_redrawn_together_and_in_part(vgi: Vgi, data: Path, family: str) -> None:
     """vbgi finds sex and v; new.csv has rows that miss only one of them."""
     method = ["--method", "vbgi", *SMALL, *SHORT, "--set", f"method.conditional={family}"]
