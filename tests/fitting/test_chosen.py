@@ -64,7 +64,7 @@ def write_table() -> None:
     Path("data.csv").write_text("a,b,c\n" + "\n".join(rows) + "\n")
 
 
-@pytest.mark.parametrize("name", some(["mixture", "objective", "mvae"], FITS))
+@pytest.mark.parametrize("name", some(["mixture", "flow", "mvae"], FITS))
 def test_the_recipe_of_a_run_leaves_nothing_open_and_repeats_the_fit(vgi: Vgi, name: str) -> None:
     write_table()
     arguments = ["fit", "data.csv", *FITS[name], "--out", "run"]

@@ -167,8 +167,8 @@ def skewed(seed: int) -> pd.DataFrame:
 def test_a_table_of_categories_says_that_there_is_nothing_to_compare(tmp_path: Path) -> None:
     """Of which another number of clusters is not in question."""
     rng = np.random.default_rng(0)
-    z = rng.integers(0, 3, 500)
-    drawn = {f"q{i}": np.where(rng.random(500) < 0.6, z, rng.integers(0, 5, 500)) for i in range(6)}
+    z = rng.integers(0, 3, 300)
+    drawn = {f"q{i}": np.where(rng.random(300) < 0.6, z, rng.integers(0, 5, 300)) for i in range(6)}
     frame = pd.DataFrame({name: np.array(list("abcde"))[column] for name, column in drawn.items()})
     told: list[str] = []
     vgi_cli.fit(frame.mask(rng.random(frame.shape) < 0.1), out=tmp_path / "run", set=QUICK, say=told.append)
@@ -580,8 +580,9 @@ def test_in_wide_tables_one_factor_model_comes_first() -> None:
     assert not any("factor" in title for title, _ in candidates(posterior, of_levels, ["linear"]))
 
 
+@pytest.mark.parametrize("wide", first(1, [False, True]))
 def test_mixtures_take_the_number_of_components_of_the_first_mixture_whose_number_is_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide: bool
 ) -> None:
     given: list[int | None] = []
 
@@ -591,7 +592,10 @@ def test_mixtures_take_the_number_of_components_of_the_first_mixture_whose_numbe
 
     monkeypatch.setattr(contest, "choose_size", sizes)
     monkeypatch.setattr(contest, "candidates", lambda *given: candidates(*given)[:4])
-    league, _ = fit(wide_table(50).drop(columns="arm"), tmp_path / "run")
+    league, _ = fit(wide_table(50).drop(columns="arm") if wide else clusters(1).head(80), tmp_path / "run")
+    if not wide:
+        assert given[0] is None and None not in given[1:2] and len(given) >= 2
+        return
     assert [one["model"] for one in league["candidates"]].count("fa") == 2
     mixtures = [one["settings"] for one in league["candidates"] if one["model"] == "mixture"]
     assert given[0] is None and None not in given[1:2] and len(given) >= 2
