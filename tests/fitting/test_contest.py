@@ -167,8 +167,8 @@ def skewed(seed: int) -> pd.DataFrame:
 def test_a_table_of_categories_says_that_there_is_nothing_to_compare(tmp_path: Path) -> None:
     """Of which another number of clusters is not in question."""
     rng = np.random.default_rng(0)
-    z = rng.integers(0, 3, 300)
-    drawn = {f"q{i}": np.where(rng.random(300) < 0.6, z, rng.integers(0, 5, 300)) for i in range(6)}
+    z = rng.integers(0, 3, 500)
+    drawn = {f"q{i}": np.where(rng.random(500) < 0.6, z, rng.integers(0, 5, 500)) for i in range(6)}
     frame = pd.DataFrame({name: np.array(list("abcde"))[column] for name, column in drawn.items()})
     told: list[str] = []
     vgi_cli.fit(frame.mask(rng.random(frame.shape) < 0.1), out=tmp_path / "run", set=QUICK, say=told.append)
