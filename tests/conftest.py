@@ -1,8 +1,8 @@
 """Set before torch is loaded: every process of the tests computes on one thread, since the tests themselves are spread
-over the cores. No example of a property test has a time limit: machines are shared. Fits, comparisons of models and
-draws are short, and no file is forced to the disk: a test that needs what users have says so by its marker. Signals
-that whoever started the tests has set to be ignored (`nohup`, a script's background) act as usual: the program leaves
-them alone."""
+over the cores. No example of a property test has a time limit: machines are shared; examples are few, and others each
+time. Fits, comparisons of models and draws are short, and no file is forced to the disk: a test that needs what users
+have says so by its marker. Signals that whoever started the tests has set to be ignored (`nohup`, a script's
+background) act as usual: the program leaves them alone."""
 
 import contextlib
 import copy
@@ -26,7 +26,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-settings.register_profile("shared", deadline=None)
+settings.register_profile("shared", deadline=None, max_examples=30)
 settings.load_profile("shared")
 
 
@@ -74,6 +74,7 @@ SHORT = {
     "models.gaussian.mixture.GaussianMixture.tolerance": 1e-4,
     "samplers.lengths.MOST_ROUNDS": 40,  # chains that draw
     "samplers.latent.SWEEPS": 20,
+    "evaluation.imputation.DIRECTIONS": 10,  # of projections of which the distances are averaged
 }
 """Settings of fits, comparisons of models and draws in tests that are not marked `full_fits`."""
 
@@ -133,6 +134,15 @@ def same_numbers(request: pytest.FixtureRequest) -> None:
 def refits_serve_again(short_fits: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws use the refits of a run again, up to as many draws as the fits of users have refits: no more are made."""
     monkeypatch.setattr("vgi_cli.fitting.refits.COUNT", short_fits["fitting.refits.COUNT"])
+
+
+@pytest.fixture
+def two_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the models that EM fits the first two are compared, where it matters that they are and not which."""
+    from vgi_cli.fitting.contest import contest
+
+    every = contest.candidates
+    monkeypatch.setattr(contest, "candidates", lambda *given: every(*given)[:2])
 
 
 @pytest.fixture(autouse=True, scope="session")

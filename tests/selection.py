@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
@@ -43,4 +43,16 @@ def first(count: int, cases: Iterable[Any]) -> list[Any]:
     return [
         case if i < count else pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.slow)
         for i, case in enumerate(cases)
+    ]
+
+
+def some(kept: Collection[Any], cases: Iterable[Any]) -> list[Any]:
+    """Those of the cases run by default that are named: the others run the same lines, or take longer and say no more.
+    A tuple holds several arguments."""
+    every = list(cases)
+    if not all(case in every for case in kept):
+        raise ValueError(f"no such case: {[case for case in kept if case not in every]}")
+    return [
+        case if case in kept else pytest.param(*(case if isinstance(case, tuple) else [case]), marks=pytest.mark.slow)
+        for case in every
     ]

@@ -248,14 +248,18 @@ FULL_COMPARISON = pytest.mark.full_fits(
 
 
 @pytest.mark.parametrize("full", [False, pytest.param(True, marks=[pytest.mark.slow, FULL_COMPARISON])])
-def test_main_line_of_readme(sample_folder: Path, monkeypatch: pytest.MonkeyPatch, full: bool) -> None:
+def test_main_line_of_readme(
+    sample_folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, full: bool
+) -> None:
     """Fit, impute and evaluate the sample table, in this process; then look at what came out. There are as many refits
     as tables: what README says of the fit is that of the model that a comparison of full length chooses."""
+    if not full:
+        request.getfixturevalue("two_models")
     monkeypatch.setattr("vgi_cli.fitting.refits.COUNT", 5)
     line = next(line for line in README.splitlines() if line.startswith("python3 -m venv .venv"))
     assert line.count("RUN=$(") == 1 and line.count('"$RUN"') == 2
     fit, *others = line[line.index("RUN=$(") :].removeprefix("RUN=$(").split(" && ")
-    code, run, err = vgi(*shlex.split(fit.removesuffix(")"))[1:])
+    code, run, err = vgi(*shlex.split(fit.removesuffix(")"))[1:], *([] if full else ["--set", "trees=none"]))
     assert code == 0, err
     for command in others:
         program, *words = shlex.split(command.replace('"$RUN"', run.strip()))
@@ -393,7 +397,18 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("line", [line for command in COMMANDS for line in examples(command)])
+SEVERAL = "vgi report run1 run2 -o both.html"
+"""Reports of several runs: tests/reports/test_command.py."""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=[pytest.mark.slow] * (line == SEVERAL))
+        for command in COMMANDS
+        for line in examples(command)
+    ],
+)
 def test_examples_of_the_help_run(line: str, workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = shlex.split(line.split(" > ")[0])[1:]
     if words[0] == "report":

@@ -157,6 +157,8 @@ def imports(module: str, tree: ast.Module, is_package: bool) -> Iterator[Import]
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 on_import = False
             for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    continue
                 typing_only = isinstance(node, ast.If) and _is_type_checking(node) and child in node.body
                 yield from walk(child, on_import and not typing_only)
 

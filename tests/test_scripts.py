@@ -153,6 +153,7 @@ def test_fa_frey_compares_with_em_and_keeps_what_it_found(frey: Path) -> None:
     assert f"| {found['kl']:.1f} |" in road and found["acceptance"] is None
 
 
+@pytest.mark.slow
 def test_plmcmc_scores_every_method_at_its_best_checkpoint(tmp_path: Path) -> None:
     small = ["--rows", 120, "--columns", 3, "--budget", 0.4, "--epochs", 4, "--steps", 2, 4, "--flow-steps", 1]
     ask = [tmp_path, *small, "--hidden", 4, "--bins", 4, "--methods", "vgi", "plmcmc", "complete"]

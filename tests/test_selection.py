@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.selection import covering, first
+from tests.selection import covering, first, some
 
 
 def split(mark: pytest.MarkDecorator) -> tuple[list[Any], list[Any]]:
@@ -37,3 +37,10 @@ def test_names_that_are_said_together_stay_together() -> None:
 def test_the_first_of_many_run() -> None:
     assert [case if isinstance(case, int) else case.values for case in first(2, range(3))] == [0, 1, (2,)]
     assert first(1, [(0, "a"), (1, "b")])[1].values == (1, "b")
+
+
+def test_those_that_are_named_run() -> None:
+    assert [case if isinstance(case, str) else case.values for case in some(["b"], "abc")] == [("a",), "b", ("c",)]
+    assert some([(0, "a")], [(0, "a"), (1, "b")])[1].values == (1, "b")
+    with pytest.raises(ValueError, match=r"no such case: \['d'\]"):
+        some(["d"], "abc")

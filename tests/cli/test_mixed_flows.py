@@ -81,7 +81,7 @@ def cells(path: str) -> list[list[str]]:
     ("model", "grade"),
     [
         pytest.param("flow", "categorical", marks=pytest.mark.slow),
-        ("flow", "ordinal:low,mid,high"),
+        pytest.param("flow", "ordinal:low,mid,high", marks=pytest.mark.slow),
         pytest.param("flow-ar", "ordinal:low,mid,high", marks=pytest.mark.slow),
     ],
 )
@@ -115,6 +115,7 @@ def test_a_fit_by_vgi_fills_every_hole_and_resumes_bit_for_bit(vgi: Vgi, model: 
             assert new[1] in ("f", "m") and new[2] in ("low", "mid", "high") and float(new[0]) > 0 and float(new[3]) > 0
 
 
+@pytest.mark.slow  # as those of a flow in test_mixed_rows.py
 def test_new_rows_are_filled_finetuned_and_scored(vgi: Vgi) -> None:
     fitted = vgi("fit", "holes.csv", "--model", "flow", *KINDS, *SMALL, *VGI, "--epochs", "1", "--out", "run")
     assert fitted.code == 0, fitted.err

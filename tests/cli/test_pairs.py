@@ -10,6 +10,7 @@ import pytest
 
 from tests.encoding.test_pairs import drinks
 from tests.program import Vgi
+from tests.selection import first
 
 FEW = ["--model", "mixture", "--set", "model.components=1", "--set", "bootstrap=none"]
 WORDS = "'price' follows from 'item' and 'size'"
@@ -21,7 +22,7 @@ def apart(frame: pd.DataFrame, truth: pd.DataFrame) -> int:
     return int((prices.loc[list(zip(frame["item"], frame["size"], strict=True))].to_numpy() != frame.price).sum())
 
 
-@pytest.mark.parametrize("flags", [[], ["--max-memory", "1G"]])
+@pytest.mark.parametrize("flags", first(1, [["--max-memory", "1G"], []]))
 def test_prices_follow_from_items_and_sizes(vgi: Vgi, tmp_path: Path, flags: list[str]) -> None:
     truth = drinks(120)
     holes = np.random.default_rng(1).random(truth.shape) < 0.15

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.selection import first
 from tests.terminal import Screen, Terminal
 from vgi_cli.cli import panel
 from vgi_cli.cli.app import main
@@ -118,7 +119,7 @@ def test_a_line_that_is_said_stays_above_the_panel(monkeypatch: pytest.MonkeyPat
     assert screen.cursor and screen.unknown == set() and screen.coloured
 
 
-@pytest.mark.parametrize("never", [["--color", "never"], ["NO_COLOR"]])
+@pytest.mark.parametrize("never", first(1, [["NO_COLOR"], ["--color", "never"]]))
 def test_without_colour_the_panel_is_there(monkeypatch: pytest.MonkeyPatch, never: list[str]) -> None:
     monkeypatch.setenv("TERM", "xterm")
     if never == ["NO_COLOR"]:

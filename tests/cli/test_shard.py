@@ -121,7 +121,7 @@ def test_three_shards_of_a_mixture_are_one_run_in_every_form(
     [
         pytest.param("metropolis", "csv", marks=pytest.mark.slow),
         pytest.param("metropolis", "parquet", marks=pytest.mark.slow),
-        ("gibbs", "csv"),
+        pytest.param("gibbs", "csv", marks=pytest.mark.slow),
         pytest.param("chains", "csv", marks=pytest.mark.slow),
     ],
 )

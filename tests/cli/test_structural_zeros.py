@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.program import Vgi
+from tests.selection import first
 
 SMALL = {
     "flow": [
@@ -22,7 +23,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("model", ["mixture", pytest.param("flow", marks=pytest.mark.slow), "vae"])
+@pytest.mark.parametrize("model", first(1, ["vae", "mixture", "flow"]))
 def test_no_fill_and_no_row_has_them(vgi: Vgi, tmp_path: Path, model: str) -> None:
     """Months that belong to one season or the next: by exact draws, by chains, and by chains that were kept. Without
     the rule some fills and rows are no such pair."""

@@ -44,7 +44,7 @@ def both(rows: int = 100, hidden: float = 0.2) -> pd.DataFrame:
     [
         [],
         pytest.param(["--model", "mixture"], marks=pytest.mark.slow),
-        ["--model", "vae", "--epochs", "4", "--set", "bootstrap=3"],
+        pytest.param(["--model", "vae", "--epochs", "4", "--set", "bootstrap=3"], marks=pytest.mark.slow),
     ],
     ids=lambda a: "-".join(a[:2]),
 )
@@ -96,7 +96,7 @@ SMALL = [word for key in ("model.blocks=0", "model.hidden=4", "model.steps=1") f
 CHAINS = [
     ("flow", "metropolis", ["--set", "bootstrap=3", *SMALL]),
     pytest.param("flow", "gibbs", ["--set", "bootstrap=0", *SMALL], marks=pytest.mark.slow),
-    ("vae", "latent", ["--set", "bootstrap=0"]),
+    pytest.param("vae", "latent", ["--set", "bootstrap=0"], marks=pytest.mark.slow),
 ]
 
 

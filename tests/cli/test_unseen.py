@@ -75,12 +75,12 @@ def test_a_level_of_the_validation_table_alone(vgi: Vgi, run: str) -> None:
 def test_every_level_has_its_own_count(vgi: Vgi, run: str, tmp_path: Path) -> None:
     levels = ["f", "y", *"xxx", *"abcde", "", *"xy"]
     (tmp_path / "many.csv").write_text("sex,a,b\n" + "".join(f"{level},1,\n" for level in levels))
-    done = vgi("impute", "--checkpoint", run, "many.csv")
+    done = vgi("impute", "--checkpoint", run, "many.csv", "--m", "1")
     counts = "'x' (4 cells), 'y' (2 cells), 'a' (1 cell), 'b' (1 cell), 'c' (1 cell) and 2 more levels (2 cells)"
     first = "11 cells, first 'y' in row 2 (line 3)"
     assert done.code == 2 and f"column 'sex' has levels that the fit has not seen: {counts}; {first}" in done.err
     for rule, what in (("missing", "count as missing and are filled"), ("carry", "stay, and say nothing to the model")):
-        told = vgi("impute", "--checkpoint", run, "many.csv", "--unseen", rule, "-o", f"{rule}.csv")
+        told = vgi("impute", "--checkpoint", run, "many.csv", "--unseen", rule, "--m", "1", "-o", f"{rule}.csv")
         assert told.code == 0 and f"levels that the fit has not seen {what}: 11 cells of 'sex': {counts}" in told.err
 
 

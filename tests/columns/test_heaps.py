@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vgi_cli
+from tests.selection import first
 from tests.table.helpers import from_text
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.heaps import Heaps, divisors_of, find_heaps
@@ -170,7 +171,7 @@ def test_values_are_read_back_as_themselves(transform: str) -> None:
         assert decode(x.float().double(), schema)[:, 0].tolist() == values.tolist()  # in float32 too
 
 
-@pytest.mark.parametrize("transform", ["linear", "normal"])
+@pytest.mark.parametrize("transform", first(1, ["linear", "normal"]))
 def test_the_probabilities_of_all_values_sum_to_one(transform: str) -> None:
     """Under N(0, 1) of the encoded column, over many draws of the noise."""
     schema, column = column_of(pressures(400, 2), transform=transform)

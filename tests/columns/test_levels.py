@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.selection import first
 from tests.table.helpers import from_text, write_imputed
 from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.lattice import find_levels, levels_at, mostly_gaps, numbers_of
@@ -109,7 +110,7 @@ def test_under_a_normal_law_of_the_encoded_column_they_come_as_often_as_they_are
         assert (fills == level).mean() == pytest.approx(share, abs=0.05)
 
 
-@pytest.mark.parametrize("transform", ["linear", "normal"])
+@pytest.mark.parametrize("transform", first(1, ["linear", "normal"]))
 def test_their_probabilities_sum_to_one(transform: str) -> None:
     schema = schema_alone(table_of(np.repeat([1, 2, 3, 6], [80, 60, 40, 20])), Said(encoding=Encoding(transform)))  # type: ignore[arg-type]
     every = from_text("x,y\n" + "\n".join(f"{level:g}," for level in CODES) + "\n")
@@ -132,7 +133,7 @@ def test_what_is_no_level_counts_as_the_nearest() -> None:
 whole = st.lists(st.integers(-300, 300), min_size=2, max_size=8, unique=True)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(
     whole,
     st.lists(st.integers(3, 12), min_size=8, max_size=8),

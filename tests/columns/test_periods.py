@@ -138,7 +138,14 @@ def test_limits_are_said_as_the_column_writes_them() -> None:
         infer_schema(from_frame(frame()), bounds={"week": "2015-02.."})
 
 
-@pytest.mark.parametrize("hidden", [("date",), ("month",), ("date", "month"), ("week", "month"), ("date", "quarter")])
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (("date",), ("month",), ("date", "quarter"))),
+        ("date", "month"),
+        ("week", "month"),
+    ],
+)
 def test_they_follow_from_the_date_of_their_row(hidden: tuple[str, ...]) -> None:
     schema = infer_schema(from_frame(frame()), kinds={"quarter": "date"})[0]
     assert {one.names for one in schema.relations} == {(name, "date") for name in ("month", "week", "quarter")}

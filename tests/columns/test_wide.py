@@ -31,7 +31,11 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     ("model", "settings"),
     [
         ("fa", {"method": "em", "epochs": 30, "set": {"model.factors": 1}}),
-        ("fa", {"method": "vgi", "epochs": 2, "set": {"model.factors": 1, "method.trunk": [8], "method.hidden": [8]}}),
+        pytest.param(
+            "fa",
+            {"method": "vgi", "epochs": 2, "set": {"model.factors": 1, "method.trunk": [8], "method.hidden": [8]}},
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "vae",
             {"method": "vbgi", "epochs": 2, "set": {"model.latents": 1, "model.decoder": [4], "method.trunk": [4]}},

@@ -35,7 +35,7 @@ def test_it_is_drawn(point: str | None, tmp_path: Path) -> None:
     settings = {"model.components": 3, "bootstrap": "none"}
     run = vgi_cli.fit(hidden, out=tmp_path / "run", model="mixture", set=settings)
     blanks = {"price": "product=Total"}
-    tables = run.impute(m=3, leave_blank=blanks) if point is None else run.impute(leave_blank=blanks, point=point)
+    tables = run.impute(m=3, leave_blank=blanks) if point is None else run.impute(m=20, leave_blank=blanks, point=point)
     total = frame["product"] == "Total"
     for one in tables:
         assert (one.price.isna() == total).all()

@@ -10,6 +10,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from tests.selection import covering
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.families.base import Family, FamilySettings
 from vgi_cli.conditionals.networks.heads import HeadNetwork
@@ -74,6 +75,11 @@ every = pytest.mark.parametrize("family", KINDS)
 cases = pytest.mark.parametrize(
     ("family", "layout", "extended"), list(itertools.product(KINDS, LAYOUTS, (False, True)))
 )
+few_cases = covering(
+    pytest.mark.parametrize("family", KINDS),
+    pytest.mark.parametrize("layout", LAYOUTS),
+    pytest.mark.parametrize("extended", [False, True]),
+)
 
 
 def conditionals(family, layout="shared", extended=False, seed=0):
@@ -108,7 +114,7 @@ def total(law, row):
     return torch.trapezoid(law.log_prob(grid).exp(), grid).item()
 
 
-@cases
+@few_cases
 def test_laws_are_normalised_and_so_are_widened_and_hidden_ones(family, layout, extended):
     q = conditionals(family, layout, extended)
     x, missing, _ = rows(1)

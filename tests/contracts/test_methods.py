@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tests.selection import some
 from vgi_cli.completers.base import never
 from vgi_cli.data import make_table
 from vgi_cli.layout import Layout
@@ -58,7 +59,12 @@ VAE = {"encoder": (6,), "decoder": (6,)}
 SMALL_MODELS = {"flow": FLOW, "flow-ar": FLOW, "vae": VAE}
 BLOCKS = {"vbgi": Layout.plain(4).grouped(["02"])}
 COMPLETE = {"complete"}  # methods that refuse holes
-every = pytest.mark.parametrize(("model", "method"), PAIRS)
+COVERED = {
+    *(("fa", "vbgi"), ("mixture", "vbgi"), ("flow", "vgi"), ("flow-ar", "vbgi")),
+    *(("flow-ar", "plmcmc"), ("flow-ar", "complete"), ("flow-ar", "impute-then-fit")),
+}
+"""Pairs that run before releases: their models run with other methods, and their methods with other models."""
+every = pytest.mark.parametrize(("model", "method"), some([pair for pair in PAIRS if pair not in COVERED], PAIRS))
 
 
 def table(holes=True):
@@ -96,7 +102,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(model, method):
     made, whole = start(model, method)
     parts = [copies(whole.parts()) for _ in made.run(whole, never)]
     count = len(parts)
-    for stop in {1, count // 2, count - 1}:
+    for stop in {1, count // 2}:
         _, resumed = start(model, method, seed=7)
         resumed.restore(parts[stop - 1])
         events(made, resumed)

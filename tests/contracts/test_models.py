@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.capabilities import CAPABILITY
+from tests.selection import some
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Model
@@ -17,6 +18,9 @@ from vgi_cli.registry import names as registry
 every = pytest.mark.parametrize("name", list(registry.MODELS))
 marginal = pytest.mark.parametrize("name", [n for n, entry in registry.MODELS.items() if "marginal" in entry.provides])
 with_density = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "density" in e.provides])
+with_one_density = pytest.mark.parametrize(
+    "name", some(["fa", "mixture", "flow-ar"], [n for n, e in registry.MODELS.items() if "density" in e.provides])
+)
 SHIFTED, IN_PAIRS = "mixture, dependence linear", "mixture, dependence linear, of rows whose levels interact"
 """A model whose settings matter where there are levels."""
 with_levels = pytest.mark.parametrize(
@@ -28,6 +32,19 @@ marginal_with_levels = pytest.mark.parametrize(
 LEVELS = {"mixed": (0, 3, 0, 2), "one number": (3, 0, 2), "levels": (3, 2, 4)}
 """Of each dimension its number of levels, 0 where it is continuous; the last one that has some is ordered."""
 with_layouts = pytest.mark.parametrize("levels", LEVELS.values(), ids=LEVELS)
+with_levels_in_turn = pytest.mark.parametrize(
+    ("name", "levels"),
+    [
+        pytest.param(
+            name,
+            levels,
+            id=f"{layout}-{name}",
+            marks=[pytest.mark.slow] * ((layout, name) in {("mixed", "flow-ar"), ("one number", "flow")}),
+        )
+        for layout, levels in LEVELS.items()
+        for name in with_levels.mark.args[1]
+    ],
+)
 with_latents = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "latent" in e.provides])
 
 
@@ -73,7 +90,7 @@ def test_shapes_determinism_and_gradients(name, D):
     assert one.shape == (7, D) and torch.equal(one, two)
 
 
-@with_density
+@with_one_density
 def test_density_integrates_to_one_in_one_and_two_dimensions(name):
     """Over a square it integrates to the share of samples inside, which heavy tails leave below one."""
     for D, edge, points in ((1, 12.0, 2001), (2, 6.0, 201)):
@@ -86,7 +103,7 @@ def test_density_integrates_to_one_in_one_and_two_dimensions(name):
         assert mass == pytest.approx(inside, abs=2e-3 + 4 * (inside * (1 - inside) / 20_000) ** 0.5)
 
 
-@with_density
+@with_one_density
 def test_samples_have_the_density(name):
     """The mean of log p over samples is minus the entropy, which importance weights from a wide normal give too."""
     model, _ = built(name, 2)
@@ -171,8 +188,7 @@ def test_a_model_of_a_table_knows_its_levels(name, levels):
     assert built_for(cls, config, Layout.plain(3)).level_counts == ()
 
 
-@with_levels
-@with_layouts
+@with_levels_in_turn
 def test_probabilities_of_levels_and_densities_of_numbers_sum_to_one(name, levels):
     """And every combination of levels has the share that it has of the draws."""
     model, rows, log_p, volume = integrated(name, levels)

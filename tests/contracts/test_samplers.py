@@ -14,6 +14,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Model
 from vgi_cli.registry import names as registry
+from vgi_cli.samplers import plmcmc
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput, impute
 
 D, N, FEW = 3, 1024, 80
@@ -95,7 +96,9 @@ def test_what_it_needs_are_capabilities(name: str) -> None:
 
 
 @every
-def test_observed_cells_stay_bit_equal_and_fills_lie_in_the_box(name: str) -> None:
+def test_observed_cells_stay_bit_equal_and_fills_lie_in_the_box(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plmcmc, "FEWEST_STEPS", 40)
+    monkeypatch.setattr(plmcmc, "STEPS_PER_COLUMN", 10)
     made = case(name, FEW)
     inside = (made.full.abs() < 1.5) | made.missing  # what is observed lies in the box, as the encoder sees to
     missing = made.missing | ~inside

@@ -110,7 +110,7 @@ def test_fills_of_a_run_are_as_frequent_as_the_genotypes_with_so_many_copies(tmp
     run = vgi_cli.fit(
         holed, out=tmp_path / "run", model="mixture", set={"model.components": 1, "bootstrap": "none", "trees": "none"}
     )
-    tables = run.impute(m=20)
+    tables = run.impute(m=10)
     one = hidden & (frame.copies == 1)
     fills = pd.concat([table.genotype[one] for table in tables])
     assert fills.map(COPIES).eq(1).all()

@@ -198,7 +198,7 @@ def kept_under_mask(
 class TestKept:
     @pytest.mark.parametrize(("table", "names"), TABLES)
     @given(st.integers(0, 2**31), st.floats(0.05, 0.95))
-    @settings(max_examples=8, deadline=None)
+    @settings(max_examples=4, deadline=None)
     def test_under_any_mask(
         self, table: Callable[..., pd.DataFrame], names: tuple[str, ...], seed: int, share: float
     ) -> None:

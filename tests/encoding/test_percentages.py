@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.encoding.test_relations import hidden, holed, kept, schema_of
-from tests.selection import covering
+from tests.selection import covering, first
 from vgi_cli.columns.relations import Relation
 
 COVER = ["forest", "grass", "rock", "water"]
@@ -56,7 +56,7 @@ def test_shares_of_one_in_hundredths_are_found() -> None:
     assert set(relation.names) == set(COVER) and relation.constant == 1.0
 
 
-@pytest.mark.parametrize(("parts", "spread"), [(3, 0.6), (4, 0.6), (4, 1.0)])
+@pytest.mark.parametrize(("parts", "spread"), first(1, [(4, 0.6), (3, 0.6), (4, 1.0)]))
 def test_parts_that_add_up_nearly_by_nature_are_not(parts: int, spread: float) -> None:
     for seed in range(3):
         assert sums(covers(parts, seed=seed, spread=spread)) == []

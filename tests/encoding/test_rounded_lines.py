@@ -39,7 +39,7 @@ def terms(frame: pd.DataFrame) -> set[tuple[str, float, frozenset[tuple[str, flo
     return {(one.names[0], one.constant, frozenset(zip(one.names, one.weights, strict=True))) for one in relations}
 
 
-@pytest.mark.parametrize(("seed", "share"), first(3, [(0, 0.0), (1, 0.1), *((seed, 0.2) for seed in (3, 0, 1, 2))]))
+@pytest.mark.parametrize(("seed", "share"), first(1, [(3, 0.2), (0, 0.0), (1, 0.1), (0, 0.2), (1, 0.2), (2, 0.2)]))
 def test_the_order_of_columns_does_not_matter(seed: int, share: float) -> None:
     frame = holed(labels(seed), seed, share)
     own = terms(frame)

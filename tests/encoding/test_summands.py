@@ -34,7 +34,14 @@ def sums(schema: Schema) -> dict[str, Relation]:
     return {one.names[0]: one for one in schema.relations if one.how == "sum"}
 
 
-@pytest.mark.parametrize("levels", [(0, 1), ("0.0", "1.0"), (False, True)])
+@pytest.mark.parametrize(
+    "levels",
+    [
+        pytest.param((0, 1), marks=pytest.mark.slow),
+        pytest.param(("0.0", "1.0"), marks=pytest.mark.slow),
+        (False, True),
+    ],
+)
 def test_sums_means_and_scores_of_truth_values_are_found(levels: tuple[object, object]) -> None:
     frame = scored()
     for name in [*ITEMS, "rare"]:

@@ -31,7 +31,7 @@ def setup(device: str, capture: Capture | None) -> tuple[Flow, Annealer, Tensor,
     missing = torch.rand(40, D, generator=generator) < 0.5
     missing[:, 0] |= ~missing.any(1)
     missing[:, 1] &= ~missing.all(1)
-    flow = Flow.build(FlowConfig(steps=2, hidden=8, bins=4), Layout.plain(D)).double()
+    flow = Flow.build(FlowConfig(steps=1, hidden=8, bins=4), Layout.plain(D)).double()
     flow.initialise(x, torch.Generator().manual_seed(1))
     flow, x, missing = flow.to(device), x.to(device), missing.to(device)
     annealer = prepared(flow, None, x, Budget(samples=1000), 0, capture)

@@ -14,6 +14,7 @@ from tests.linear_vae import linear_vae
 from tests.mixed import ExactMixedConditionals, LevelsAndNumbers, rough_conditionals
 from tests.mixed_vae import LAYOUT, level_law, mixed_vae
 from tests.oracles import GaussianConditionals, GaussianModel, random_covariance
+from tests.selection import first
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.families.spline import SplineFamily
 from vgi_cli.conditionals.networks.heads import HeadNetwork
@@ -170,7 +171,7 @@ def test_medians_quantiles_and_the_warning() -> None:
     assert "a nan, b nan" in broken["warning"]
 
 
-@pytest.mark.parametrize("exact_encoder", [True, False])
+@pytest.mark.parametrize("exact_encoder", first(1, [True, False]))
 def test_conditionals_of_a_model_with_latents(exact_encoder: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A linear autoencoder is a Gaussian: its conditionals by importance sampling are those of the covariance."""
     monkeypatch.setattr("vgi_cli.evaluation.likelihood.refit.MOST_EPOCHS", 5 if exact_encoder else 300)

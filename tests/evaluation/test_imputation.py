@@ -70,6 +70,7 @@ def test_coverage_of_calibrated_draws_is_18_of_20() -> None:
     assert more == pytest.approx(0.9, abs=4 * math.sqrt(0.9 * 0.1 / cells))
 
 
+@pytest.mark.full_fits("evaluation.imputation.DIRECTIONS")
 def test_sliced_wasserstein_of_a_shift() -> None:
     """A shift by s in one of 3 directions moves each projection by s times |u_1|, and E|u_1| = 1/2."""
     x = normal(500, 3)

@@ -63,11 +63,12 @@ def kill(trial: Trial, faults: Iterable[Fault]) -> tuple[int, list[str]]:
     return kills, trial.at_the_end()
 
 
-def kill_at_every_call(trial: Trial, first: int, end: float = float("inf")) -> tuple[int, list[str]]:
-    """Trials that kill at the file calls 1, 2, … until the command makes no more, or until this time (monotonic), every
-    second one with a loss of what was not synced, from the first on where `first` is odd."""
+def kill_at_every_call(trial: Trial, first: int, end: float = float("inf"), step: int = 1) -> tuple[int, list[str]]:
+    """Trials that kill at the file calls 1, 1 + `step`, … until the command makes no more, or until this time
+    (monotonic), every second one with a loss of what was not synced, from the first on where `first` is odd (and `step`
+    too)."""
     total, failures = 0, []
-    for at in itertools.count(1):
+    for at in itertools.count(1, step):
         fault = Fault(at, (Action.KILL, Action.POWER)[(at + first + 1) % 2])
         kills, wrong = kill(trial, [fault])
         total += kills

@@ -11,6 +11,7 @@ import pytest
 from tests.faults import kill_many
 from tests.faults.program import Action, Fault, Program, can_build
 from tests.faults.scenarios import SCENARIOS, Trial, prepare
+from tests.selection import first, some
 
 pytestmark = pytest.mark.skipif(not can_build(), reason="needs Linux and a C compiler")
 
@@ -44,13 +45,7 @@ def test_a_fit_that_loses_power_goes_on_from_its_last_checkpoint(trial: Trial, p
     assert trial.at_the_end() == []
 
 
-@pytest.mark.parametrize(
-    "what",
-    [
-        pytest.param(what, marks=[pytest.mark.slow] * (what in ("a full disk once", "a disk that turns read-only")))
-        for what in kill_many.ERRORS
-    ],
-)
+@pytest.mark.parametrize("what", some(["a full disk", "a short write"], kill_many.ERRORS))
 def test_a_fit_whose_file_calls_fail_says_so_and_goes_on_later(trial: Trial, what: str) -> None:
     assert kill_many.starve(trial, Fault(round(0.6 * trial.calls), *kill_many.ERRORS[what])) == []
 
@@ -58,7 +53,7 @@ def test_a_fit_whose_file_calls_fail_says_so_and_goes_on_later(trial: Trial, wha
 def test_a_table_is_whole_or_absent(program: Program, ready: Path, tmp_path: Path) -> None:
     """At every tenth file call of an imputation."""
     trial = Trial(program, "impute files", ready, tmp_path / "work")
-    for at in range(1, trial.calls + 1, max(1, trial.calls // 5)):
+    for at in range(1, trial.calls + 1, max(1, trial.calls // 3)):
         trial.begin()
         assert trial.run(Fault(at, Action.POWER)).code == -9
         assert trial.between() == []
@@ -68,10 +63,11 @@ def test_a_table_is_whole_or_absent(program: Program, ready: Path, tmp_path: Pat
 @pytest.mark.parametrize("name", ["score", pytest.param("evaluate", marks=pytest.mark.slow)])
 def test_a_kill_at_every_call_of_a_command(program: Program, ready: Path, tmp_path: Path, name: str) -> None:
     trial = Trial(program, name, ready, tmp_path / "work")
-    assert kill_many.kill_at_every_call(trial, 1) == (trial.calls, [])
+    step = 3 if name == "score" else 1
+    assert kill_many.kill_at_every_call(trial, 1, step=step) == (len(range(0, trial.calls, step)), [])
 
 
-@pytest.mark.parametrize("room", [1, 4, 16])  # a slow test tries a hundred of them
+@pytest.mark.parametrize("room", first(1, [4, 1, 16]))  # a slow test tries a hundred of them
 def test_a_fit_whose_memory_is_short_says_so_and_goes_on_later(trial: Trial, room: int) -> None:
     assert kill_many.starve(trial, Fault(room=room << 20)) == []
 

@@ -183,7 +183,7 @@ def test_a_model_of_the_average_is_what_it_is_alone(tmp_path: Path, few: None) -
 
 def test_a_recipe_repeats_the_fit_and_a_resumed_fit_ends_in_the_same_bits(tmp_path: Path, few: None) -> None:
     data = tmp_path / "data.csv"
-    table(levels=True).to_csv(data, index=False)
+    table(60).to_csv(data, index=False)
     whole, part = (
         fit(tmp_path / name, LINEAR, NORMAL, data=data, set={"trees": "none"}, **more)
         for name, more in (("w", {}), ("p", {"epochs": 2}))
@@ -275,6 +275,7 @@ def test_a_fit_without_refits_by_em_averages_over_none(
     assert load_run(run.path, Silent()).recipe.average == "none" and not (run.path / "schema-linear.json").exists()
 
 
+@pytest.mark.usefixtures("two_models")
 def test_a_comparison_averages_over_what_it_cannot_tell_apart(
     tmp_path: Path, few: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +293,7 @@ def test_a_comparison_averages_over_what_it_cannot_tell_apart(
     assert any("imputations are drawn in turn from refits of" in line for line in said)
 
 
+@pytest.mark.usefixtures("two_models")
 @pytest.mark.parametrize(
     "more",
     [

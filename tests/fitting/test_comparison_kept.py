@@ -20,8 +20,10 @@ from vgi_cli.cli.app import main
 from vgi_cli.errors import InputError, Interrupted, RunError, UsageError
 from vgi_cli.fitting import plateau
 from vgi_cli.fitting.contest import contest
+from vgi_cli.fitting.contest.candidates import candidates
 from vgi_cli.machine.work import TimeUp
 from vgi_cli.runs.comparison import compared
+from vgi_cli.settings.recipe import Recipe
 
 SAME = ("contest.json", "model.safetensors", "recipe.yaml", "schema.json", "state.safetensors")
 """Files that hold neither paths nor times."""
@@ -33,11 +35,18 @@ SMALL_FLOW = {**QUICK, "model.steps": 1, "model.hidden": 4, "model.blocks": 0}
 SMALL_FLOW |= {"optim.warmup_conditionals": 1, "optim.warmup_model": 1, "optim.batch_size": 60}
 
 
+def three(*given: Any) -> list[tuple[str, Recipe]]:
+    """The first candidates, of one size each."""
+    size = {"mixture": {"components": 1}, "fa": {"factors": 1}}
+    return [(title, recipe.with_model(**size[recipe.model.name])) for title, recipe in candidates(*given)[:3]]
+
+
 @pytest.fixture(autouse=True, scope="module")
 def at_once() -> Iterator[None]:
-    """Held-out rows may end the fit of a flow after its first steps."""
+    """Three models that EM fits are compared; held-out rows may end the fit of a flow after its first steps."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(plateau, "LEAST", 0)
+        patched.setattr(contest, "candidates", three)
         yield
 
 

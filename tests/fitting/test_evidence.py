@@ -97,6 +97,7 @@ def test_of_many_columns_some_are_looked_at_in_pairs(monkeypatch: pytest.MonkeyP
     assert chance_of_pairs(encoded) > 1e-3
 
 
+@pytest.mark.slow
 def test_evidence_is_lacking_where_columns_are_independent_and_nowhere_else() -> None:
     found = {}
     for effect, count in ((0.0, 12), (1.0, 4)):

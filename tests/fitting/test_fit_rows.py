@@ -65,7 +65,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("settings", "samplers"),
     [
-        ({"model__name": "fa", "method__name": "vgi", "bootstrap": 2}, ["exact", "metropolis", "gibbs", "chains"]),
+        ({"model__name": "fa", "method__name": "vgi", "bootstrap": 2}, ["exact", "gibbs", "chains"]),
         pytest.param(
             {"model__name": "vae", "method__name": "vgi", "val": 0.2}, ["latent", "gibbs"], marks=pytest.mark.slow
         ),

@@ -13,6 +13,7 @@ import torch
 
 import vgi_cli
 from vgi_cli.encoding.infer import schema_alone
+from vgi_cli.fitting.contest import contest
 from vgi_cli.fitting.contest.candidates import candidates
 from vgi_cli.fitting.contest.odds import MOST, hole_odds
 from vgi_cli.fitting.contest.scoring import columns_of, weighted
@@ -84,6 +85,21 @@ def confounded(rows: int, seed: int = 0) -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.usefixtures("two_models")
+def test_cells_of_a_comparison_count_by_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for name, odds in (("odds", hole_odds), ("even", lambda rows: torch.ones_like(hole_odds(rows)))):
+        monkeypatch.setattr(contest, "hole_odds", odds)
+        few = {"trees": "none", "bootstrap": "none", "table.transform": "linear"}
+        vgi_cli.fit(confounded(120), out=tmp_path / name, threads=1, set=few)
+        league = json.loads((tmp_path / name / "contest.json").read_text())["candidates"]
+        found.append({one["title"]: (one["cells"], one["loglik"]) for one in league})
+    assert found[0].keys() == found[1].keys() and len(found[0]) > 1
+    for title, (cells, loglik) in found[0].items():
+        assert cells != found[1][title][0] and loglik == found[1][title][1]
+
+
+@pytest.mark.slow
 @pytest.mark.full_fits
 def test_levels_that_are_missing_by_a_number_are_filled_by_one_cluster_that_they_shift(tmp_path: Path) -> None:
     """The law is one; mixtures of several fill the cells that are there as well, and the holes worse. (It has no weight

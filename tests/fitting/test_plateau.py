@@ -14,6 +14,7 @@ import torch
 import yaml
 
 import vgi_cli
+from tests.selection import first
 from vgi_cli.completers.base import never
 from vgi_cli.data import make_table
 from vgi_cli.errors import FitError, Interrupted, UsageError
@@ -174,7 +175,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, torch
     return RunFolder.open(path).parts()
 
 
-@pytest.mark.parametrize("at", [2, 5, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("at", first(1, [5, 2, 8]))
 def test_stopped_before_or_after_the_rate_falls_and_resumed_equals_not_stopped(
     at: int, tmp_path: Path, whole: dict[str, dict[str, torch.Tensor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +236,7 @@ def test_patience_counts_after_so_many_steps(monkeypatch: pytest.MonkeyPatch, tm
     assert int(line.split()[6]) >= 6  # four scores did not gain on the first one
 
 
+@pytest.mark.slow  # test_patience_counts_after_so_many_steps is of the same steps
 def test_a_model_learns_what_few_cells_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It ended after one epoch, without a relation between columns. (A small network that learns faster than usual.)"""
     monkeypatch.undo()
@@ -280,7 +282,7 @@ def test_more_epochs_than_it_came_to_and_fewer_than_were_planned_are_refused(
         vgi_cli.fit(frame(60), out=tmp_path / "run", resume=True, epochs=20)
 
 
-@pytest.mark.parametrize("epochs", [1, 2, 10])
+@pytest.mark.parametrize("epochs", first(2, [2, 10, 1]))
 def test_by_hand_there_are_no_more_epochs_than_were_said(
     epochs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

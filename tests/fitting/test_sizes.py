@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.selection import first
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.encoding.encoder import encode
 from vgi_cli.encoding.infer import schema_alone
@@ -37,7 +38,7 @@ def independent(rows: int, columns: int = 3) -> TensorTable:
     return make_table(x, torch.zeros(x.shape, dtype=torch.bool))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first(1, range(3)))
 def test_mammals_get_factors(seed: int) -> None:
     """Two of their columns are collinear, and the elephants are far from all others."""
     table = read_table([str(MAMMALS)])

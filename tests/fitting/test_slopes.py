@@ -102,6 +102,7 @@ def straight(n: int, seed: int) -> pd.DataFrame:
     )
 
 
+@pytest.mark.slow
 def test_one_slope_on_a_skewed_number_is_taken_for_two_less_often_on_two_scales() -> None:
     one, both = 0, 0
     for seed in range(40):

@@ -52,10 +52,10 @@ def test_the_loss_of_a_tuned_encoder_is_the_log_likelihood(method, config, error
 def test_a_worse_model_scores_less():
     config = MVAE.Config(optim={"lr": 0.02, "batch_size": 50})
     state, _, rows = fitted(MVAE, config)
-    good = validator(MVAE, rows, 40).score(state)
+    good = validator(MVAE, rows, 20).score(state)
     with torch.no_grad():
         state.model.decoder.outlet.bias += 1.0
-    assert validator(MVAE, rows, 40).score(state) < good - 0.5
+    assert validator(MVAE, rows, 20).score(state) < good - 0.5
 
 
 def test_bounds_are_compared_with_the_same_random_numbers():

@@ -306,6 +306,7 @@ def test_rows_of_weight_0_change_nothing_of_a_fit_its_refits_and_its_trees(compo
         assert mine is its or torch.equal(mine, its)
 
 
+@pytest.mark.usefixtures("two_models")
 def test_whatever_wins_the_comparison_of_models_is_weighted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where its transform is another than the one that the rows came in."""
     seen: dict[str, bool] = {}

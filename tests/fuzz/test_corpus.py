@@ -34,7 +34,7 @@ def test_there_is_a_corpus_and_it_is_written_as_it_is_read() -> None:
 
 @pytest.mark.parametrize("kind", ["mask", "recipe", "options", "run"])
 def test_new_inputs(kind: str) -> None:
-    ends, wrong = run.hunt(kind, first=0, count=12)
+    ends, wrong = run.hunt(kind, first=0, count=6)
     assert not wrong and ends["refused"]
 
 

@@ -17,6 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.selection import first
 from vgi_cli.completers.base import GivenUp
 from vgi_cli.errors import FitError
 from vgi_cli.machine import workers as machine
@@ -189,7 +190,7 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", first(1, [signal.SIGKILL, signal.SIGINT]))
 def test_forks_end_with_their_program(number: int) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PROGRAM)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

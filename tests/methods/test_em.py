@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.selection import first, some
 from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
 from vgi_cli.layout import Layout
@@ -82,7 +83,7 @@ def test_few_rows_converge_and_leave_some_variance(N: int, D: int) -> None:
     assert torch.linalg.eigvalsh(covariance).min() > 0.005
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some(["fa", "factor", "full with outliers"], KINDS))
 def test_the_fixed_point_is_a_stationary_point_of_the_stated_objective(kind: str) -> None:
     """The gradient of log-likelihood plus penalty, taken by autograd, vanishes: EM and objective belong together."""
     x, missing = rows(150, 4)
@@ -97,7 +98,7 @@ def test_the_fixed_point_is_a_stationary_point_of_the_stated_objective(kind: str
     assert max(g.abs().max().item() for g in gradients) < 2e-3
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some(["fa", "full with outliers"], KINDS))
 def test_what_has_settled_is_at_the_top(kind: str) -> None:
     x, missing = rows(150, 4)
     table = em_table(x, missing)
@@ -196,7 +197,9 @@ def test_resuming_is_exact(kind: str) -> None:
     assert torch.equal(whole.objective, resumed.objective)
 
 
-@pytest.mark.parametrize(("kind", "accelerate"), [("fa", True), ("full", True), ("full", False)])
+@pytest.mark.parametrize(
+    ("kind", "accelerate"), some([("fa", True), ("full", False)], [("fa", True), ("full", True), ("full", False)])
+)
 def test_an_iteration_goes_on_from_its_last_piece(kind: str, accelerate: bool) -> None:
     x, missing = rows(90)
     table, config = make_table(x, missing), EmConfig(epochs=2, tolerance=1e-12, accelerate=accelerate)
@@ -300,7 +303,7 @@ def test_what_is_never_observed_together_does_not_run_away() -> None:
         assert float(draws.abs().max()) < 10
 
 
-@pytest.mark.parametrize("seed", [0, 2, 4])
+@pytest.mark.parametrize("seed", first(1, [0, 2, 4]))
 def test_no_extrapolation_comes_to_an_objective_of_rounding_errors(seed: int) -> None:
     """The date of who has not gone is never observed, and elsewhere it is a sum of two columns: the variance that these
     leave of it shrinks in each step, and an extrapolation may come to one of 1e-40, at which likelihoods are 1e30."""

@@ -81,7 +81,7 @@ def test_a_batch_counts_its_rows_by_their_weights() -> None:
 def test_a_weighted_fit_climbs_to_the_weighted_moments() -> None:
     """Of complete rows the top is known: the weighted mean and covariance."""
     table = rows_with_holes(300, 0.0)
-    state = fitted(COMPLETE, table, gaussian(), epochs=150)
+    state = fitted(COMPLETE, table, gaussian(), epochs=60)
     weight = exponential_weights(300, torch.Generator().manual_seed(1))
     size = Size(1, 300, 300, 300, 0.0)
     found = gaussian()

@@ -271,7 +271,7 @@ def test_same_seed_same_fit_and_another_seed_another():
 def test_complete_table_gives_maximum_likelihood():
     x, missing, _ = rows(500, 5)
     table = make_table(x, torch.zeros_like(missing))
-    state = fit(table, epochs=150, optim={"warmup_model": 5})
+    state = fit(table, epochs=80, optim={"warmup_model": 5})
     torch.testing.assert_close(state.model.mean.detach(), x.mean(0), atol=5e-3, rtol=0)
     scale = state.model.scale().detach()
     torch.testing.assert_close(scale @ scale.T, x.T.cov(correction=0), atol=2e-2, rtol=0)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.models.test_spline_flows import FAMILIES, generator, shaken
-from tests.selection import covering
+from tests.selection import covering, first
 from vgi_cli.layout import Layout
 from vgi_cli.models.flows.base import FlowConfig, SplineFlow
 from vgi_cli.models.flows.coupling import Flow
@@ -190,7 +190,7 @@ def test_a_level_of_a_single_row_cannot_make_a_point_of_its_numbers(family: type
     assert float(log_scale.abs().max()) <= 3.0
 
 
-@pytest.mark.parametrize(("family", "ordinal"), list(zip(FAMILIES, ["softmax", "cumulative"], strict=True)))
+@pytest.mark.parametrize(("family", "ordinal"), first(1, list(zip(FAMILIES, ["softmax", "cumulative"], strict=True))))
 def test_learns_what_goes_with_what(family: type[SplineFlow], ordinal: str) -> None:
     """Two levels whose agreement sets a third one, and with it the mean and the spread of a number."""
     g = generator(3)

@@ -14,6 +14,7 @@ from torch import Tensor
 from tests.models.test_mixed import LEVELS, built
 from tests.models.test_mixture import model_and_rows
 from tests.resamples import refits
+from tests.selection import first
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.base import EpochEnd
@@ -84,7 +85,7 @@ HOLES: list[tuple[int, ...]] = [(), (0,), (2,), (0, 3)]
     ("which", "holes"),
     [
         pytest.param(which, holes, id=f"{name}-{holes}", marks=[pytest.mark.slow] * (holes not in few))
-        for which, (name, few) in enumerate([("plain", [(), (0, 3)]), ("levels", [(0,)]), ("shifted", HOLES)])
+        for which, (name, few) in enumerate([("plain", [()]), ("levels", [(0,)]), ("shifted", [(2,), (0, 3)])])
         for holes in HOLES
     ],
 )
@@ -182,7 +183,7 @@ def fitted(table: TensorTable, family: str = "mixture", **settings: int) -> em.E
     return em.init(model, table, config, torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("family", ["mixture", "fa"])
+@pytest.mark.parametrize("family", first(1, ["mixture", "fa"]))
 def test_a_fit_finds_how_scales_hang_together(family: str) -> None:
     table = scales(6000)
     found = {}
@@ -266,7 +267,7 @@ def test_every_draw_of_a_level_beside_rounded_cells_is_a_new_one() -> None:
     eight times more than by chance."""
     model, x = built("full with outliers shifted", K=1)
     steps = Steps([i for i, n in enumerate(LEVELS) if n == 0], 2.5)
-    R, m, shifting = 64, 100, 2
+    R, m, shifting = 64, 50, 2
     assert shifting in model.shifting
     row, missing = x[11].clone(), torch.zeros(x.shape[1], dtype=torch.bool)
     missing[shifting] = True

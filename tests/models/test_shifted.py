@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.selection import covering
+from tests.selection import some
 from vgi_cli.layout import Layout
 from vgi_cli.maths.gaussian import patterns_of
 from vgi_cli.maths.noise import KeyedNoise, numbered
@@ -158,7 +158,9 @@ def test_every_plain_em_step_raises_the_objective(covariance: str, rows: Callabl
     assert all(after >= before - 1e-9 * abs(before) for before, after in itertools.pairwise(values))
 
 
-@covering(pytest.mark.parametrize("covariance", COVARIANCES), every_rows)
+@pytest.mark.parametrize(
+    ("covariance", "rows"), some([("factor", rows_in_pairs)], itertools.product(COVARIANCES, [rows_of, rows_in_pairs]))
+)
 def test_where_em_stops_the_penalised_likelihood_has_no_slope_in_the_shifts(
     covariance: str, rows: Callable[..., tuple[Tensor, Tensor]]
 ) -> None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from scipy import stats
 from torch import Tensor
 
-from tests.selection import covering
+from tests.selection import covering, first
 from vgi_cli.layout import Layout
 from vgi_cli.models.flows.autoregressive import AutoregressiveFlow
 from vgi_cli.models.flows.base import FlowConfig, SplineFlow
@@ -81,6 +81,7 @@ def test_leading_shapes_are_kept(family: type[SplineFlow]) -> None:
     assert flow.log_prob(x[:0]).shape == (0, 3, 2)
 
 
+@pytest.mark.slow  # tests/contracts/test_models.py integrates over squares too
 @every
 def test_integrates_to_one_in_two_dimensions(family: type[SplineFlow]) -> None:
     flow = random_flow(family, 2, seed=3)
@@ -100,7 +101,7 @@ def test_integrates_to_one_in_one_dimension(family: type[SplineFlow]) -> None:
     assert mass == pytest.approx(1.0, abs=1e-5)
 
 
-@every
+@pytest.mark.parametrize("family", first(1, FAMILIES))
 def test_samples_follow_the_density(family: type[SplineFlow]) -> None:
     """The distribution function of the first column, from the density on a grid, makes that column uniform."""
     flow = random_flow(family, 2, seed=3)
@@ -221,7 +222,7 @@ def test_gradient_of_the_density(family: type[SplineFlow], D: int) -> None:
     assert torch.autograd.gradcheck(flow.log_prob, (x,))
 
 
-@every
+@pytest.mark.parametrize("family", first(1, FAMILIES))
 def test_learns_a_ring(family: type[SplineFlow]) -> None:
     """Maximum likelihood gets most of the way from the best Gaussian to the truth."""
     draws = generator(2)

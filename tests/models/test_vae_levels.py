@@ -21,6 +21,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mixture": {"prior": "mixture", "components": 3},
 }
 each = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+few = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(settings, id=name, marks=[pytest.mark.slow] * (name not in ("plain", "set")))
+        for name, settings in SETTINGS.items()
+    ],
+)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -33,7 +40,7 @@ def holes(n: int) -> torch.Tensor:
     return missing
 
 
-@each
+@few
 def test_probabilities_of_all_rows_sum_to_one(settings: dict[str, Any]) -> None:
     vae = mixed_vae(**settings)
     axis = torch.linspace(-15, 15, 201, dtype=torch.float64)
@@ -65,7 +72,7 @@ def test_the_bound_lies_below_the_marginal_by_the_divergence_of_the_encoder(sett
     assert bool(((exact - elbo.mean(0) - gap).abs() < 4.5 * error + 1e-3).all())
 
 
-@each
+@few
 def test_the_importance_weighted_bound_tends_to_the_marginal(settings: dict[str, Any]) -> None:
     vae, n = mixed_vae(**settings), 25
     x, missing = vae.sample(n, generator(1)), holes(n)

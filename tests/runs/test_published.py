@@ -61,6 +61,7 @@ def whole(run: Path) -> dict[str, Any]:
     return {**found, "metrics.jsonl": [checked("metrics", line) for line in lines]}
 
 
+@pytest.mark.usefixtures("two_models")
 def test_of_models_that_were_compared(table: pd.DataFrame, tmp_path: Path) -> None:
     few = {"bootstrap": 2, "trees": "none"}
     some = table[["key", "a", "count", "kind", "w"]][:60]

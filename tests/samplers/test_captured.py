@@ -60,7 +60,7 @@ def imputers(capture: Capture | None, device: str = "cpu") -> dict[str, Imputer]
     family = SplineFamily(1, 4)
     q = AmortisedConditionals(family, HeadNetwork(D, family.width, (), (5,)), extended=False).double()
     q.initialise(torch.Generator().manual_seed(0))
-    flow = Flow.build(FlowConfig(steps=2, hidden=8, bins=4), Layout.plain(D)).double()
+    flow = Flow.build(FlowConfig(steps=1, hidden=8, bins=4), Layout.plain(D)).double()
     flow.initialise(s.full, torch.Generator().manual_seed(1))
     q, flow = q.to(device), flow.to(device)
     start = EmpiricalStart(s.x.to(device), s.missing.to(device))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tests.linear_vae import linear_vae
 from tests.oracles import GaussianModel, gaussian_conditional
+from tests.selection import first, some
 from vgi_cli.errors import FitError
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
@@ -42,12 +43,13 @@ def case(exact_encoder: bool) -> tuple[VariationalAutoencoder, GaussianModel, Te
 
 
 HOLES = {"two": [1, 3], "all but one": [0, 1, 3, 4], "all": [0, 1, 2, 3, 4]}
+FEW = {("two", "exact"), ("all but one", "spoilt")}
 
 
 @pytest.mark.parametrize(
     ("holes", "exact_encoder"),
     [
-        pytest.param(holes, exact, id=f"{name}-{kind}", marks=[pytest.mark.slow] * (exact and name != "two"))
+        pytest.param(holes, exact, id=f"{name}-{kind}", marks=[pytest.mark.slow] * ((name, kind) not in FEW))
         for name, holes in HOLES.items()
         for exact, kind in ((True, "exact"), (False, "spoilt"))
     ],
@@ -68,7 +70,7 @@ def test_draws_have_the_closed_form_law(holes: list[int], exact_encoder: bool) -
     assert bool((second.abs() < 4.5 * (1 + torch.eye(len(holes)) * (math.sqrt(2) - 1)) / math.sqrt(N)).all())
 
 
-@pytest.mark.parametrize("holes", [[1, 3], [0, 1, 2, 3, 4]])
+@pytest.mark.parametrize("holes", first(1, [[0, 1, 2, 3, 4], [1, 3]]))
 def test_limits_give_the_truncated_law(holes: list[int]) -> None:
     """Against rejection: draws of the closed-form conditional that lie in the box."""
     vae, model, row = case(False)
@@ -95,7 +97,11 @@ def test_limits_give_the_truncated_law(holes: list[int]) -> None:
     assert float(gap.abs().max()) < 4.5 * 1.6 * error  # a generous standard error of a second moment
 
 
-@pytest.mark.parametrize("setting", [{}, {"encoding": "set"}, {"prior": "mixture", "components": 3}], ids=str)
+@pytest.mark.parametrize(
+    "setting",
+    some([{"prior": "mixture", "components": 3}], [{}, {"encoding": "set"}, {"prior": "mixture", "components": 3}]),
+    ids=str,
+)
 def test_rows_of_the_model_stay_rows_of_the_model(setting: dict[str, Any]) -> None:
     """A nonlinear model, rows of it masked at random: after the sweeps still distributed as it is."""
     g = torch.Generator().manual_seed(0)

@@ -44,7 +44,7 @@ def chi_square(cells: Tensor, law: Tensor) -> float:
 @pytest.mark.parametrize(
     ("dims", "settings"),
     [
-        ((1, 3), {}),
+        pytest.param((1, 3), {}, marks=pytest.mark.slow),
         ((1, 3), {"encoding": "set"}),
         ((1, 2, 3), {"prior": "mixture", "components": 2}),
     ],

@@ -140,7 +140,7 @@ def test_numbers_and_texts_that_look_like_numbers(value: object) -> None:
 Key = st.text("abc_1-", min_size=1, max_size=3)
 
 
-@hypothesis_settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@hypothesis_settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @example({"1": "\x85"})
 @example({"1": "a\n b\u2028"})
 @given(st.dictionaries(Key, Leaf | st.lists(Leaf, max_size=3) | st.dictionaries(Key, Leaf, max_size=3), max_size=4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +100,9 @@ KINDS = ["plain", "windows", "old mac", "no last line end", "regular", "gz", "jo
 
 
 @covering(
-    pytest.mark.parametrize("layout", ["files", "long"]),
-    pytest.mark.parametrize("output", ["o.csv", "o.tsv", "o.csv.gz", "o.parquet"]),
+    pytest.mark.parametrize(
+        ("layout", "output"), list(product(["files", "long"], ["o.csv", "o.tsv", "o.csv.gz", "o.parquet"]))
+    ),
     pytest.mark.parametrize("kind", KINDS),
 )
 def test_blocks_are_written_as_the_whole_is(tmp_path: Path, kind: str, output: str, layout: Any) -> None:

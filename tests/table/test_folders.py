@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.test_refusals import refused
 from tests.program import Vgi, vgi
+from tests.selection import some
 from vgi_cli.errors import InputError, UsageError, VgiError
 from vgi_cli.table import folders
 from vgi_cli.table import source as row_blocks
@@ -113,7 +114,7 @@ def test_schemas_that_do_not_fit_are_named_by_their_file(tmp_path: Path) -> None
 TEXT = "a,b,g\n" + "".join(f"{i / 8},{'' if i % 3 else i},{'xy'[i % 2]}\n" for i in range(30))
 
 
-@pytest.mark.parametrize("suffix", CODECS)
+@pytest.mark.parametrize("suffix", some([".gz", ".zst"], CODECS))
 def test_compressed_csv_comes_and_goes(vgi: Vgi, suffix: str) -> None:
     Path("plain.csv").write_text(TEXT)
     Path(f"data.csv{suffix}").write_bytes(b"".join(compressed([TEXT[:20].encode(), TEXT[20:].encode()], suffix)))

@@ -99,7 +99,7 @@ POSITIVE = POWERS._replace(  # of three decimals, with a limit at 0, beyond whic
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(tables(), st.integers(0, 2**32 - 1))
 @example(POWERS, 1)
 @example(POSITIVE, 162)
@@ -140,7 +140,7 @@ def test_only_filled_cells_differ(written: Written, seed: int) -> None:
     assert filled == written._replace(rows=rows).text()
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(tables())
 def test_long_tables_hold_the_original_and_every_draw(written: Written) -> None:
     table = from_text(written.text(), delimiter=written.delimiter, na_values=["?"])
