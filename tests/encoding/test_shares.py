@@ -121,7 +121,7 @@ def test_a_share_of_all_leaves_nothing() -> None:
     assert relation.solved(values[1:], 1, values[1:, 0]).tolist() == pytest.approx([5.0])
 
 
-@pytest.mark.parametrize("percent", [(0.0, 0.0), (-100.0, 0.0, 0.0), (0.0, 0.0, -100.0, 0.0)])
+@pytest.mark.parametrize("percent", [(0.0, 0.0), (-100.0, 0.0), (0.0, 0.0, -100.0, 0.0)])
 def test_a_damaged_one_is_refused(percent: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="does not fit"):
         Relation(names=("t", "a", "p"), how="product", weights=(1, -1, -1), constant=1, percent=percent)

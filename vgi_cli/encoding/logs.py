@@ -17,6 +17,8 @@ LOOKED_AT = 400
 """Rows at the beginning by which most pairs of columns are found to be none."""
 NEAR = 1e-9
 """Share of their size by which such cells may be off that, beside rounding."""
+LEAST = 1e-4
+"""Range of logarithms, at least: those of one and very small numbers are all about zero."""
 
 
 def log_candidates(
@@ -39,7 +41,9 @@ def log_candidates(
         half = digits[first].of(np.nan_to_num(y)) + NEAR * (1 + np.abs(y))
         for (second, form), log in logs.items() if first not in settled else ():
             known = ~np.isnan(y) & ~np.isnan(cells[second][:LOOKED_AT])
-            if first == second or known.sum() < FEWEST or not (np.abs(y - log) <= half)[known].all():
+            if first == second or known.sum() < FEWEST or np.ptp(y[known]) < LEAST:
+                continue
+            if not (np.abs(y - log) <= half)[known].all():
                 continue
             whole = np.stack([cells[first], cells[second]], 1)
             relation = Relation(
