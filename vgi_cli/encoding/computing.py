@@ -203,7 +203,7 @@ def left_by_rounding(relation: Relation, place: int, values: Floats, half: float
     to twice `half`, by the other ones of values [.., columns]."""
     first = values[..., 0]
     around = [first + side * relation.open_by(first, half, side) for side in (-1, 1)]
-    if relation.how == "product" and not any(relation.percent[:1]):  # on its side of zero
+    if relation.how == "product":  # on its side of zero
         around = [np.where(np.sign(end) == -np.sign(first), 0.0, end) for end in around]
     ends = [relation.solved(values, place, end) for end in around]
     return np.minimum(*ends), np.maximum(*ends)

@@ -26,32 +26,32 @@ def log_candidates(
 ) -> Iterator[tuple[Relation, Floats, float]]:
     """Relations by which a column of some `names`, not a settled one, may be the logarithm of another one; with all
     rows [n, 2] that have both, and half of the last digit of the first one."""
-    if len(names) > MOST_NOTED:
+    if not 1 < len(names) <= MOST_NOTED:
         return
-    cells = {name: every.codes([name])[:, 0] for name in names}
-    digits = {name: every.digits([name]) for name in names}
+    x = every.codes(names)
+    some, pairs = x[:LOOKED_AT], [(j, form) for j in range(len(names)) for form in FORMS]
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = {
-            (name, form): np.log(cells[name][:LOOKED_AT] + form[1]) / np.log(BASES[form[0]])
-            for name in names
-            for form in FORMS
-        }
-    for first in names:
-        y = cells[first][:LOOKED_AT]
-        half = digits[first].of(np.nan_to_num(y)) + NEAR * (1 + np.abs(y))
-        for (second, form), log in logs.items() if first not in settled else ():
-            known = ~np.isnan(y) & ~np.isnan(cells[second][:LOOKED_AT])
-            if first == second or known.sum() < FEWEST or np.ptp(y[known]) < LEAST:
+        logs = np.stack([np.log(some[:, j] + added) / np.log(BASES[base]) for j, (base, added) in pairs], 1)
+    seen = ~np.isnan(some[:, [j for j, _ in pairs]])
+    for i, first in enumerate(names):
+        if first in settled:
+            continue
+        digits, y = every.digits([first]), some[:, i]
+        half = digits.of(np.nan_to_num(y)) + NEAR * (1 + np.abs(y))
+        known = ~np.isnan(y)[:, None] & seen
+        with np.errstate(invalid="ignore"):
+            near = ((np.abs(y[:, None] - logs) <= half[:, None]) | ~known).all(0) & (known.sum(0) >= FEWEST)
+        for place in np.flatnonzero(near).tolist():
+            j, (base, added) = pairs[place]
+            if i == j or np.ptp(y[known[:, place]]) < LEAST:
                 continue
-            if not (np.abs(y - log) <= half)[known].all():
-                continue
-            whole = np.stack([cells[first], cells[second]], 1)
+            whole = x[:, [i, j]]
             relation = Relation(
-                names=(first, second),
+                names=(first, names[j]),
                 how="log",
-                constant=form[1],
-                base=form[0],
-                rounded=digits[first].rounded,
-                significant=digits[first].significant,
+                constant=added,
+                base=base,
+                rounded=digits.rounded,
+                significant=digits.significant,
             )
             yield relation, whole[~np.isnan(whole).any(1)], half_digit(every.columns[first])
