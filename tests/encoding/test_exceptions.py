@@ -219,8 +219,12 @@ def test_the_better_one_of_two_accuses_nobody() -> None:
         worse += int((frame.second < frame.exam).sum())
         assert [one.relation.names for one in found(frame)[0]] == []
     assert worse > 5
+    for seed in (0, 1, 2, 3, 6, 12, 13):  # each of two is said to be the other one once, where no third one explains it
+        assert len(found(best_of_two(seed).drop(columns="exam"))[0]) == 1
     frame = best_of_two(1)
     frame["final"] = frame.second.fillna(frame.exam)  # the second one counts
     frame.loc[frame.second.dropna().index[7], "final"] += 10
-    (one,), lines, _ = found(frame)  # once, not that each of the two is the other one
+    (one,), lines, _ = found(frame)
     assert set(one.relation.names) == {"second", "final"} and len(lines) == 1
+    frame["copy"] = frame.final  # it is the same in all rows, so that it explains none
+    assert [set(one.relation.names) for one in found(frame)[0]] == [{"second", "final"}]

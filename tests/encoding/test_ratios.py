@@ -104,6 +104,14 @@ class TestFound:
         frame = table().assign(y=lambda frame: (100 * growth(frame)).round(-1))
         assert words_of(holed(frame)) == []
 
+    def test_not_of_a_share_in_steps_as_coarse(self) -> None:
+        frame = table(n=400).assign(y=lambda frame: (10 * changed(frame)).round())
+        assert words_of(frame) == []
+
+    def test_a_change_may_have_a_factor(self) -> None:
+        frame = table().assign(y=lambda frame: (100 * (frame.sales / frame.before / 1.03 - 1)).round(1))
+        assert words_of(frame) == ["'y' = 100 × ('sales' / 1.03 / 'before' - 1), rounded"]
+
     def test_beside_cells_that_have_none(self) -> None:
         """Nothing is divided by zero: such cells are missing."""
         frame = table()

@@ -401,7 +401,7 @@ def product_of(
         least, greatest = _on_side(shift, half) if shift else (-over, under)
         low, high = float(((y - shift - greatest) / others).max()), float(((y - shift - least) / others).min())
         constant = shortest_factor(low, high)
-        if constant is None or constant <= 0 or (change and constant != 1):
+        if constant is None or constant <= 0:
             continue
         relation = Relation(
             names=names,
