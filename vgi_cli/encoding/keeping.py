@@ -302,7 +302,7 @@ def _free(schema: Schema) -> list[Relation]:
 def _leaves_second(relation: Relation) -> bool:
     """Whether a relation of two columns leaves the second one some room: levels of bands, parts, and what is rounded
     (the day of a time)."""
-    rounded = relation.how in ("sum", "product", "log") and len(relation.names) == 2 and relation.rounded
+    rounded = relation.how in ("sum", "product") and len(relation.names) == 2 and relation.rounded
     return relation.how in LATE or (rounded and not relation.slack)
 
 
