@@ -1,8 +1,8 @@
 """Set before torch is loaded: every process of the tests computes on one thread, since the tests themselves are spread
 over the cores. No example of a property test has a time limit: machines are shared; examples are few, and others each
-time. Fits, comparisons of models and draws are short, and no file is forced to the disk: a test that needs what users
-have says so by its marker. Signals that whoever started the tests has set to be ignored (`nohup`, a script's
-background) act as usual: the program leaves them alone."""
+time (runs of slow tests look at more). Fits, comparisons of models and draws are short, and no file is forced to the
+disk: a test that needs what users have says so by its marker. Signals that whoever started the tests has set to be
+ignored (`nohup`, a script's background) act as usual: the program leaves them alone."""
 
 import contextlib
 import copy
@@ -27,7 +27,14 @@ import torch
 from hypothesis import settings
 
 settings.register_profile("shared", deadline=None, max_examples=30)
+settings.register_profile("thorough", deadline=None)
 settings.load_profile("shared")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Runs that ask for slow tests look at more examples."""
+    if "slow" in config.option.markexpr.replace("not slow", ""):
+        settings.load_profile("thorough")
 
 
 @pytest.hookimpl(wrapper=True)
