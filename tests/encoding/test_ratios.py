@@ -135,6 +135,22 @@ class TestKept:
             departs = departing(relation, rows[:, at], 0.0 if decimals is None else 0.5 * 0.1**decimals)
             assert not departs[frame.y != 0].any()  # no change of zero says of what it is one
 
+    def test_no_change_of_nothing_is_said(self) -> None:
+        """A fill beside a base of zero stays as it was drawn, without a warning of numpy's."""
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"before": rng.integers(1, 17, 300), "sales": rng.integers(0, 30, 300)})
+        frame["y"] = (100 * growth(frame)).round(1)
+        schema = schema_of(frame)
+        (relation,) = schema.relations
+        assert relation.half_way is not None  # 1 / 16 is 6.25 %
+        rows = codes_in(frame, schema)
+        rows[::3, schema.modelled.index("before")] = 0.0
+        missing = np.zeros(rows.shape, bool)
+        missing[::3, schema.modelled.index("y")] = True
+        draws = rows[None].copy()
+        keep_relations(draws, rows, missing, schema)
+        assert np.array_equal(draws[0], rows)
+
     @settings(max_examples=25)
     @given(seed=st.integers(0, 10**6), share=st.floats(0.1, 0.9))
     def test_under_any_mask(self, seed: int, share: float) -> None:

@@ -212,9 +212,10 @@ def left_by_rounding(relation: Relation, place: int, values: Floats, half: float
 def _off_half_way(values: Floats, digit: Floats, to: HalfWay) -> Floats:
     """Values of which those half way between two numbers with a last `digit` are moved a little towards the one to
     which they are rounded."""
-    below = np.floor(values / digit)
-    tied = np.abs(values / digit - below - 0.5) <= NEARLY
-    up = values > 0 if to == "away" else np.mod(below, 2) == 1
+    with np.errstate(invalid="ignore"):  # of infinite ones
+        below = np.floor(values / digit)
+        tied = np.abs(values / digit - below - 0.5) <= NEARLY
+        up = values > 0 if to == "away" else np.mod(below, 2) == 1
     return np.where(tied, values + np.where(up, NEARLY, -NEARLY) * digit, values)
 
 

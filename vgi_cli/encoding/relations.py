@@ -330,12 +330,15 @@ def ratio_relations(every: CodedRows, settled: Collection[str]) -> Iterator[Rela
 
 def _ratios_of(every: CodedRows, one: Redundant) -> Iterator[Relation]:
     """What a candidate for a ratio says of each of its columns: what is exact, then what rounding to the digits of the
-    column explains."""
+    column explains; then the plain ratio, of small counts, say, of which many need no rounding."""
     ways = [one, *(other._replace(percent=one.percent) for other in turned(one))]
     exact = (relation_of(every, way, "exact") for way in ways)
     yield from (relation for relation in exact if relation is not None)
-    rounded = (relation_of(every, way, "rounded") for way in ways)
-    yield from (relation for relation in rounded if relation is not None and _is_rounded_by(relation, every))
+    rounded = [relation for way in ways if (relation := relation_of(every, way, "rounded")) is not None]
+    yield from (relation for relation in rounded if _is_rounded_by(relation, every))
+    for relation in rounded:
+        if relation.names[0] == one.name and not relation.shift and digits_in(relation.constant) == 1:
+            yield relation
 
 
 def logs_among(every: CodedRows, settled: Collection[str]) -> list[Relation]:
