@@ -11,7 +11,7 @@ from vgi_cli.columns.relations import BASES, Base, Relation
 from vgi_cli.encoding.redundant import FEWEST, MOST_NOTED, half_digit
 from vgi_cli.encoding.sums import CodedRows
 
-FORMS: tuple[tuple[Base, float], ...] = (("e", 0.0), ("10", 0.0), ("2", 0.0), ("e", 1.0))
+FORMS: tuple[tuple[Base, float], ...] = tuple((base, added) for added in (0.0, 1.0) for base in BASES)
 """Bases, and what is added before."""
 LOOKED_AT = 400
 """Rows at the beginning by which most pairs of columns are found to be none."""
