@@ -231,10 +231,6 @@ def _in_line(filled: DrawnRows, schema: Schema) -> Apart:
         told = [schema.modelled.index(name) for name in {name for one in schema.relations for name in one.names}]
         before = draws[..., told]
         rooms = _movable_rooms(observed, missing, schema)
-        for name, (low, high) in rooms_of_thresholds(missing, schema).items():
-            least, most = rooms.get(name, (low, high))
-            if name in rooms or not any(name in one.names for one in schema.relations):
-                rooms[name] = np.maximum(least, low), np.minimum(most, high)
         orders = keep_orders(draws, observed, missing, schema, rooms, ties, _parted(observed, missing, schema))
         for one in [one for one in schema.relations if one.how in LATE]:
             # a number that was moved takes a level along that is a fill too
@@ -380,7 +376,7 @@ def _rooms(
 def _movable_rooms(observed: Floats, missing: Bools, schema: Schema) -> dict[str, tuple[Floats, Floats]]:
     """By columns that relations leave some room, from where to where [N] they may be moved for an order: a date of
     completed years within the year that these and the other date leave it, anywhere where the years follow from it, and
-    nowhere where the other date does."""
+    nowhere where the other date does; and columns of no relation within their thresholds."""
     rooms = _rooms(observed, missing, schema, _free(schema))
     counts = Counter(name for one in schema.relations for name in one.names)
     bands = Counter(one.names[1] for one in schema.relations if one.how in LATE)
@@ -394,6 +390,10 @@ def _movable_rooms(observed: Floats, missing: Bools, schema: Schema) -> dict[str
         high = np.where(follows, np.inf, np.where(held, -np.inf, high - max(2 * half_digit(column), WITHIN)))
         other = rooms.get(column.name, (low, high))
         rooms[column.name] = np.maximum(other[0], low), np.minimum(other[1], high)
+    for name, (low, high) in rooms_of_thresholds(missing, schema).items():
+        other = rooms.get(name, (low, high))
+        if name in rooms or not any(name in one.names for one in schema.relations):
+            rooms[name] = np.maximum(other[0], low), np.minimum(other[1], high)
     return rooms
 
 

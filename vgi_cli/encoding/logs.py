@@ -8,7 +8,7 @@ import numpy as np
 
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.relations import BASES, Base, Relation
-from vgi_cli.encoding.redundant import FEWEST, MOST_NOTED, half_digit
+from vgi_cli.encoding.redundant import FEWEST, MOST_NOTED
 from vgi_cli.encoding.sums import CodedRows
 
 FORMS: tuple[tuple[Base, float], ...] = tuple((base, added) for added in (0.0, 1.0) for base in BASES)
@@ -54,4 +54,4 @@ def log_candidates(
                 rounded=digits.rounded,
                 significant=digits.significant,
             )
-            yield relation, whole[~np.isnan(whole).any(1)], half_digit(every.columns[first])
+            yield relation, whole[~np.isnan(whole).any(1)], float(digits.halves[0])

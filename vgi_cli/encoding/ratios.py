@@ -7,13 +7,13 @@ is rounded and next to zero is off by much.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.encoding.redundant import CONSTANT, EXACT, FEWEST, MOST_NOTED, NEAR, ROUNDING, Redundant
+from vgi_cli.encoding.sums import CodedRows
 
 WHOLES = (0.0, 100.0, -100.0, 1.0, -1.0)
 """What a change is divided by before it is added to 1, and is a ratio then; 0: it is one itself."""
@@ -25,26 +25,18 @@ TRIED = 3
 """Ratios of which a column is asked whether it is one, those that leave least of it."""
 
 
-class Numbers(NamedTuple):
-    """Columns of numbers: their cells [N], NaN where one is missing, and half of what their last digits count."""
-
-    cells: Mapping[str, Floats]
-    halves: Mapping[str, float]
-
-
-def ratio_candidates(names: Collection[str], numbers: Numbers) -> Iterator[Redundant]:
-    """Those of some columns of numbers that may be a ratio of two others, times a number, or what is said to be of that
-    by WHOLES; what leaves least of a column comes first."""
-    every = list(numbers.cells)
-    if not 2 < len(every) <= MOST_NOTED:
+def ratio_candidates(every: CodedRows, names: Sequence[str], settled: Collection[str]) -> Iterator[Redundant]:
+    """Columns of some `names`, not settled ones, that may be a ratio of two others, times a number, or what is said to
+    be of that by WHOLES; what leaves least of a column comes first."""
+    if not 2 < len(names) <= MOST_NOTED:
         return
-    x = np.stack([numbers.cells[name] for name in every], 1)
+    x = every.codes(names)
     x = x[np.linspace(0, len(x) - 1, min(len(x), ROWS)).astype(int)]
     z, sd = _standardised(x)
-    halves = np.array([numbers.halves[name] for name in every])
-    own = np.flatnonzero([name in names for name in every] & (sd > 0) & (halves <= OPEN * sd))
+    halves = every.digits(names).halves
+    own = np.flatnonzero([name not in settled for name in names] & (sd > 0) & (halves <= OPEN * sd))
     most = np.square(np.maximum(NEAR, ROUNDING * halves[own] / sd[own]))
-    left = np.full((len(own), len(every), len(every)), np.inf)
+    left = np.full((len(own), len(names), len(names)), np.inf)
     for below in np.flatnonzero(sd > 0).tolist():
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = x / x[:, [below]]
@@ -53,10 +45,10 @@ def ratio_candidates(names: Collection[str], numbers: Numbers) -> Iterator[Redun
     left[np.arange(len(own)), own] = np.inf
     for j, some, least in zip(own.tolist(), left, most.tolist(), strict=True):
         order = np.argsort(some, axis=None, kind="stable")[:TRIED].tolist()
-        for above, below in (divmod(place, len(every)) for place in order if some.flat[place] <= least):
+        for above, below in (divmod(place, len(names)) for place in order if some.flat[place] <= least):
             whole = _whole(x[:, j], x[:, above], x[:, below])
-            percent = (every[j], whole) if whole else None
-            yield Redundant(every[j], (every[above], every[below]), "product", percent=percent)
+            percent = (names[j], whole) if whole else None
+            yield Redundant(names[j], (names[above], names[below]), "product", percent=percent)
 
 
 def _standardised(x: Floats) -> tuple[Floats, Floats]:

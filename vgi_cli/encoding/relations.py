@@ -26,7 +26,7 @@ from vgi_cli.encoding.ages import AGES, RULES, ages_among, ages_to_a_day
 from vgi_cli.encoding.dates import part_between
 from vgi_cli.encoding.logs import FORMS, log_candidates
 from vgi_cli.encoding.percentages import percentages_among
-from vgi_cli.encoding.ratios import Numbers, ratio_candidates
+from vgi_cli.encoding.ratios import ratio_candidates
 from vgi_cli.encoding.redundant import (
     COARSE,
     FEWEST_OF_SHARE,
@@ -317,10 +317,8 @@ def ratio_relations(every: CodedRows, settled: Collection[str]) -> Iterator[Rela
     """The ratios of two columns, and by how much such are off one, that hold in every row, of columns that are not
     `settled` by other relations; of the three columns the one is computed that is rounded by what the others say."""
     numbers = [name for name, column in every.columns.items() if isinstance(column, Number)]
-    cells = {name: every.codes([name])[:, 0] for name in numbers}
-    halves = {name: half_digit(every.columns[name]) for name in numbers}
     found = set[str]()
-    for one in ratio_candidates(set(numbers).difference(settled), Numbers(cells, halves)):
+    for one in ratio_candidates(every, numbers, settled):
         for relation in _ratios_of(every, one) if one.name not in found else ():
             if relation.names[0] not in settled and len(relation.names) == 1 + len(one.by):
                 found.add(one.name)
