@@ -199,7 +199,7 @@ def test_rows_of_a_new_table_that_contradict_are_counted() -> None:
         {"others": ["unknown"]},
         {"others": []},
         {"side": "left"},
-        {"limit": 3.0},
+        {"limit": 30.0},
         {"values": [2.0, 1.0]},
     ],
 )
@@ -223,3 +223,21 @@ def test_a_filled_survey_contradicts_nobody(tmp_path: Path) -> None:
     assert asked.sum() > 20
     for filled in run.impute(frame, m=3):
         assert (filled.age[asked] >= 18).all() and (filled.age < 18).any()
+
+
+def test_beside_one_number_the_next_one_is_the_limit() -> None:
+    """Who has no children has none whose age is known; that nobody was seen with one or two does not say that these
+    are not asked."""
+    rng = np.random.default_rng(4)
+    children = np.where(rng.random(N) < 0.4, 0, rng.integers(3, 9, N))
+    frame = pd.DataFrame({"children": children, "youngest": rng.integers(0, 18, N).astype(float)})
+    frame.loc[children == 0, "youngest"] = np.nan
+    (one,) = schema_of(frame.assign(other=rng.normal(size=N))).thresholds
+    assert (one.name, one.limit, one.values[0]) == ("children", 1.0, 3.0)
+    schema = schema_of(frame)
+    codes = np.array([[0.0, 5.0]] * 200)
+    missing = np.array([[True, False]] * 200)
+    draws = codes[None].copy()
+    draws[0, 100:, 0] = 1.0
+    keep_relations(draws, codes, missing, schema, lambda name: rng.random((1, 200)))
+    assert set(draws[0, :100, 0]) <= set(range(3, 9)) and (draws[0, 100:, 0] == 1).all()

@@ -35,7 +35,7 @@ from vgi_cli.reports.values import (
     Likelihood,
     Missingness,
     Mixing,
-    NotAsked,
+    Nothing,
     Numbers,
     OddRow,
     Pooled,
@@ -276,12 +276,22 @@ def test_what_is_said_of_pairs_that_agree_is_what_was_measured() -> None:
 @pytest.mark.parametrize(("holes", "words"), [(1, "1 hole lies in rows"), (1583, "1,583 holes lie in rows")])
 def test_holes_of_questions_that_were_not_asked(holes: int, words: str) -> None:
     flags = "--leave-blank opacity:fuel=petrol"
-    numbers = replace(GOOD, not_asked=NotAsked(["opacity"], holes, flags))
+    numbers = replace(GOOD, not_asked=Nothing(["opacity"], holes, flags))
     (said,) = [one for one in judge(numbers) if one.about == "fills" and one.level == "look"]
     assert said.text == (
         f"{words} that may not have been asked for 'opacity': by an observed cell of the row, no such row of the fit "
         "has an answer there. If the question does not apply, fills there mean nothing (vgi impute --leave-blank "
         "opacity:fuel=petrol leaves them blank)."
+    )
+
+
+@pytest.mark.parametrize(("holes", "words"), [(1, "1 hole of 'log' lies"), (12, "12 holes of 'log' lie")])
+def test_holes_that_have_no_value(holes: int, words: str) -> None:
+    numbers = replace(GOOD, undefined=Nothing(["log"], holes, "--leave-blank log:sales=0"))
+    (said,) = [one for one in judge(numbers) if one.about == "fills" and one.level == "look"]
+    assert said.text == (
+        f"{words} in rows whose observed cells leave the column no value (a ratio to 0, a logarithm of 0): fills there "
+        "mean nothing (vgi impute --leave-blank log:sales=0 leaves them blank)."
     )
 
 

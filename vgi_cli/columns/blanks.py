@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from vgi_cli.columns.datetime import Moment, instant
 from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.naming import level_of, names_in, place_of
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.numerals import Bools, Floats, Ints, plain
+from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Threshold, Unanswered, alike_skips
+from vgi_cli.columns.skips import Threshold, Unanswered, Undefined, alike_skips
 from vgi_cli.columns.wording import comma_names, typed
 from vgi_cli.errors import UsageError
 
@@ -34,6 +35,8 @@ _RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
 
 
 _Gate = tuple[Sequence[int], int]
+Rule: TypeAlias = Unanswered | Threshold | Undefined
+"""What says of cells of some columns, by a cell of another one, that nothing belongs there."""
 
 
 class Blank(NamedTuple):
@@ -93,8 +96,40 @@ def unanswered_in(schema: Schema) -> list[Unanswered | Threshold]:
     return [*known, *schema.thresholds]
 
 
-def flags_of(rule: Unanswered | Threshold, schema: Schema) -> str:
-    """The flags by which the holes stay that are no answers, by the levels of a column or by a threshold."""
+def undefined_in(relations: Iterable[Relation]) -> list[Undefined]:
+    """What some relations say of cells that have no value, but where a number is written in their place."""
+    return [
+        Undefined(one.names[place], one.names[:1], value, one.how == "log")
+        for one in relations
+        for place, value in (one.without_value.items() if one.otherwise is None else ())
+    ]
+
+
+def undefined_at(schema: Schema) -> list[Undefined]:
+    """Those of a fitted table at whose numbers a fill may lie."""
+    every = {column.name: cast(Number, column) for column in schema.encoded}
+    rules = undefined_in(schema.relations)
+    return [
+        one for one in rules if every[one.name].low <= one.value and (one.below or one.value <= every[one.name].high)
+    ]
+
+
+def without_value_in(schema: Schema) -> list[Rule]:
+    """What says of cells that nothing belongs there: a fit's questions that were not asked, and arithmetic."""
+    return [*unanswered_in(schema), *undefined_in(schema.relations)]
+
+
+def undefined_where(rule: Undefined, schema: Schema) -> tuple[str, str]:
+    """`sales=0`, as a flag takes it, and the same in words, `'sales' is 0`: where a column has no value."""
+    column = schema.encoded[schema.modelled.index(rule.name)]
+    value, below = plain(rule.value), rule.below and cast(Number, column).low < rule.value
+    return f"{rule.name}{'<=' if below else '='}{value}", f"'{rule.name}' is {value}{' or less' if below else ''}"
+
+
+def flags_of(rule: Rule, schema: Schema) -> str:
+    """The flags by which the holes stay that hold nothing, by the levels of a column, a threshold or arithmetic."""
+    if isinstance(rule, Undefined):
+        return blank_flags(rule.others, [undefined_where(rule, schema)[0]])
     column = schema.encoded[schema.modelled.index(rule.name)]
     if isinstance(rule, Threshold):
         return blank_flags(rule.others, [limit_condition(column, rule)])
@@ -151,9 +186,7 @@ def _decided(place: int, draws: Floats, observed: Floats, missing: Bools, schema
     return np.where(missing[:, place], filled, observed[:, place])
 
 
-def unasked_holes(
-    rules: Sequence[Unanswered | Threshold], draws: Floats, observed: Floats, missing: Bools, schema: Schema
-) -> Bools:
+def unasked_holes(rules: Sequence[Rule], draws: Floats, observed: Floats, missing: Bools, schema: Schema) -> Bools:
     """[m, N, columns] which holes of draws [m, N, columns] of completed rows are of questions that their row is not
     asked, by some rules of the fit. The other arguments as of `take_back`."""
     gates = _gates(rules, schema)
@@ -165,7 +198,7 @@ def unasked_holes(
 def unasked_when_drawn(schema: Schema) -> Callable[[Floats], Bools] | None:
     """Of rows x [.., D] in which every cell was drawn, encoded, which cells [.., D] are of questions that their row is
     not asked, by the rules of the fit; None where there are no rules."""
-    rules = unanswered_in(schema)
+    rules = without_value_in(schema)
     if not rules:
         return None
     gates = _gates(rules, schema)
@@ -182,7 +215,7 @@ def unasked_when_drawn(schema: Schema) -> Callable[[Floats], Bools] | None:
     return found
 
 
-def _gates(rules: Sequence[Unanswered | Threshold], schema: Schema) -> list[_Gate]:
+def _gates(rules: Sequence[Rule], schema: Schema) -> list[_Gate]:
     """The places of the columns of some rules, and of the one that decides about them."""
     return [([schema.modelled.index(other) for other in one.others], schema.modelled.index(one.name)) for one in rules]
 
@@ -200,9 +233,7 @@ class CellsNotAsked(NamedTuple):
     flags: tuple[str, ...]
 
 
-def unasked_cells(
-    rules: Sequence[Unanswered | Threshold], codes: Floats, missing: Bools, filled: Bools, schema: Schema
-) -> CellsNotAsked:
+def unasked_cells(rules: Sequence[Rule], codes: Floats, missing: Bools, filled: Bools, schema: Schema) -> CellsNotAsked:
     """Which cells that are `filled` [N, columns] are of questions that their row is not asked, by some rules.
 
     codes    [N, columns], NaN where a cell of a column that decides says nothing

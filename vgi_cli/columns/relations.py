@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal, final
 
 import numpy as np
@@ -31,7 +32,7 @@ from vgi_cli.columns.calendar import (
     place_in,
     wholes_between,
 )
-from vgi_cli.columns.numerals import Floats, Ints, plain
+from vgi_cli.columns.numerals import Bools, Floats, Ints, plain
 from vgi_cli.columns.wording import named
 
 SHOWN = 4
@@ -80,6 +81,8 @@ class Relation:
     percent   of products what each column is divided by before it is added to 1, and is a factor then: -100 of a
               discount in percent, 1 of a rate of 0.19; 0 of a column that is a factor itself. Of the first one too: 100
               of a change in percent, -100 of a margin. Empty: all are factors
+    otherwise  of products and logarithms what the first column is where the others leave it no value (see
+              `undefined`); None: nothing, or not one number
     significant  digits to which the first column is rounded, where its cells have no more than so many and larger ones
               have fewer decimals for that; of rounded ones alone
     apart     where that is no rounding, but two columns differ by a few values alone: those that were seen, evenly
@@ -114,6 +117,7 @@ class Relation:
     half_way: HalfWay | None = None
     base: Base | None = None
     percent: tuple[float, ...] = ()
+    otherwise: float | None = None
     significant: PositiveInt | None = None
     apart: tuple[float, ...] = ()
     codes: tuple[float | None, ...] = ()
@@ -179,6 +183,7 @@ class Relation:
             sound = sound and not (self.shift and any(self.percent[:1]))
         sound = sound and (not self.often or (self.of_levels and len(self.often) == len(self.codes)))
         sound = sound and (self.how == "groups" or not self.keys) and (self.how == "product" or not self.percent)
+        sound = sound and (self.how in ("product", "log") or self.otherwise is None)
         sound = sound and (self.how == "pairs" or not self.pairs) and (self.how == "log" or self.base is None)
         sound = sound and (self.how == "completed" or not self.dates) and (self.how == "bands" or self.until is None)
         sound = sound and (self.how == "completed" or (self.span is None) == (self.until is None))
@@ -250,10 +255,32 @@ class Relation:
         earlier, later = ((day - end) * unit for end in self.until)
         return self.said(second + earlier), self.said(second + later)
 
+    def undefined(self, values: Floats) -> Bools:
+        """[..] where the others of values [.., columns] leave the first column no value: a ratio to zero, the logarithm
+        of zero or less."""
+        none = np.zeros(values.shape[:-1], bool)
+        for place, limit in self.without_value.items():
+            none |= values[..., place] <= limit if self.how == "log" else values[..., place] == limit
+        return none
+
+    @cached_property
+    def without_value(self) -> dict[int, float]:
+        """By the places of other columns the number at which the first one has no value, of a logarithm at most
+        which."""
+        if self.how == "log":
+            return {1: 0.0 - self.constant}
+        below = enumerate(self.weights[1:] if self.how == "product" else (), 1)
+        return {place: 0.0 - self.percent[place] if self.percent else 0.0 for place, weight in below if weight > 0}
+
     def solved(self, values: Floats, place: int, first: Floats) -> Floats:
         """[..] the cell at `place` of a sum or a product, from the others of values [.., columns] and `first` [..] in
         place of the first one; infinite or NaN where there is none. The root of a square has the sign that is there.
         Of completed years a date as it is, moved to where it has to lie."""
+        found = self._solved(values, place, first)
+        return found if place or self.otherwise is None else np.where(self.undefined(values), self.otherwise, found)
+
+    def _solved(self, values: Floats, place: int, first: Floats) -> Floats:
+        """[..] the same but for `otherwise`."""
         if self.how == "completed":
             if place == 0:
                 return self.completed(values)
@@ -363,9 +390,10 @@ class Relation:
         if self.base is not None:
             log = "ln" if self.base == "e" else f"log{self.base}"
             added = f"{plain(self.constant)} + " * (self.constant != 0)
-            return f"'{first}' = {log}({added}'{others[0]}'){self._rounding}"
+            return f"'{first}' = {log}({added}'{others[0]}'){self._rounding}{self._otherwise}"
         if self.how == "product":
-            return f"'{first}' = {self._change if any(self.percent[:1]) else self._product}{self._rounding}"
+            product = self._change if any(self.percent[:1]) else self._product
+            return f"'{first}' = {product}{self._rounding}{self._otherwise}"
         if self.apart and self.weights[1] < -1:
             digits = len(plain(-self.weights[1])) - 1
             least, most = (f"{round(self.constant + side * self.slack):0{digits}}" for side in (-1, 1))
@@ -396,6 +424,11 @@ class Relation:
         side = " down" if self.shift < 0 else " up" if self.shift > 0 else ""
         digits = "" if self.significant is None else f" to {self.significant} digits"
         return f", rounded{side}{digits}" * self.rounded
+
+    @property
+    def _otherwise(self) -> str:
+        """`, 0 where that has no value`."""
+        return "" if self.otherwise is None else f", {plain(self.otherwise)} where that has no value"
 
     def _sum(self, whole: bool) -> str:
         """`2 'a' - 'b' + 7`, first one that is added, where there is any; `whole`: with all terms."""

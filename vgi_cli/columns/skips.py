@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, NamedTuple, final
 
 import numpy as np
 from pydantic import Field, NonNegativeFloat, NonNegativeInt
@@ -66,7 +66,8 @@ class Threshold:
 
     name    of the column of numbers or moments
     side    where the rows without a cell lie: below the limit, or above it
-    limit   the code nearest to them that is seen beside a cell
+    limit   the code nearest to them that is seen beside a cell; where they all hold one number, the next one that the
+            column can hold
     others  the columns
     values  codes that are seen beside a cell, evenly by rank, the smallest first
     """
@@ -79,8 +80,8 @@ class Threshold:
 
     def __post_init__(self) -> None:
         sound = 0 < len(set(self.others)) == len(self.others) and self.name not in self.others
-        ends = self.values[:1] if self.side == "below" else self.values[-1:]
-        if not sound or list(self.values) != sorted(self.values) or ends != (self.limit,):
+        sound = sound and len(self.values) > 0 and not self.excludes(np.array(self.values)).any()
+        if not sound or list(self.values) != sorted(self.values):
             raise ValueError("the skipped columns do not fit together")
 
     def excludes(self, codes: Floats) -> Bools:
@@ -115,6 +116,26 @@ class Unanswered:
     def excludes(self, codes: Floats) -> Bools:
         """[..] which codes [..] go with no cell of the others; NaN does not."""
         return np.isin(codes, self.levels)
+
+
+class Undefined(NamedTuple):
+    """What arithmetic says of every row: a column that is computed from another one has no value at a number of this (a
+    logarithm of zero).
+
+    name    of the other column
+    others  the column
+    value   the number
+    below   whether it has none below that either
+    """
+
+    name: str
+    others: tuple[str, ...]
+    value: float
+    below: bool
+
+    def excludes(self, codes: Floats) -> Bools:
+        """[..] at which codes [..] there is no value; NaN is none."""
+        return codes <= self.value if self.below else np.equal(codes, self.value)
 
 
 @final

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.blanks import read_blanks, staying, take_back, unanswered_in, unasked_holes, unasked_when_drawn
+from vgi_cli.columns.blanks import read_blanks, staying, take_back, unasked_holes, unasked_when_drawn, without_value_in
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import named
@@ -128,7 +128,7 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
 
     keep_but_for_blanks(drawn, blanks if rules else None, schema, None)
     avoid_codes(codes, table, schema)
-    unasked = unasked_holes(unanswered_in(schema), codes, codes[0], every, schema)
+    unasked = unasked_holes(without_value_in(schema), codes, codes[0], every, schema)
     take_back(rules, codes, codes[0], every, schema)
     _leave_unasked(unasked, codes, stay, schema, reporter)
     _say_empty(codes[0], stay, schema, reporter)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import Point
-from vgi_cli.columns.blanks import Blank, not_asked, read_blanks, staying, take_back
+from vgi_cli.columns.blanks import Blank, not_asked, read_blanks, staying, take_back, undefined_at
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
@@ -138,7 +138,7 @@ class Sampling:
             self._imputer, self._dtype = make_imputer(fitted, request, self._device, work)
             schema = fitted.schema
             apart = schema.structural_zeros or schema.comparisons or schema.pairs
-            kept = schema.rules or apart or levels_in_groups(schema)
+            kept = schema.rules or apart or levels_in_groups(schema) or undefined_at(schema)
             if kept and not registry.SAMPLERS[self.sampler].traits.stored:
                 self._imputer = Selected(self._imputer, self._mask_probability)
 

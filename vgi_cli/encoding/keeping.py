@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.blanks import unanswered_in, unasked_holes
+from vgi_cli.columns.blanks import unasked_holes, without_value_in
 from vgi_cli.columns.calendar import HOUR, SECONDS, days_in
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
@@ -145,9 +145,9 @@ def keep_relations(
 def keep_but_for_blanks(
     rows: DrawnRows, blank: Callable[[Floats], Bools] | None, schema: Schema, told: Floats | None
 ) -> Apart:
-    """As `keep_relations`, of rows of which some holes hold nothing: those that stay blank, and those of questions that
-    a row is not asked (`unanswered_in`). What is filled in there decides no other cell of its row, which is as it was
-    drawn, or follows from others; what a question that is not asked is filled with follows from these.
+    """As `keep_relations`, of rows of which some holes hold nothing: those that stay blank, and those in which nothing
+    belongs (`without_value_in`): of questions that a row is not asked, say. What is filled in there decides no other
+    cell of its row, which is as it was drawn, or follows from others; what they are filled with follows from these.
 
     Which these are say the draws, before they keep to anything; where others would be then, the fills that keep to
     relations all the same.
@@ -155,7 +155,7 @@ def keep_but_for_blanks(
     blank  which cells of draws [m, N, columns] stay blank, as what decides may be a fill; where other ones would be
            then, relations are kept to all the same. None: none stays
     """
-    rules, linked = unanswered_in(schema), _linked(schema)
+    rules, linked = without_value_in(schema), _linked(schema)
     names = {name for own in linked for name in own}
     if blank is None and not any(names & {*one.others} for one in rules):
         return keep_relations(*rows[:3], schema, *rows[3:], told)

@@ -32,7 +32,7 @@ def log_candidates(
     some, pairs = x[:LOOKED_AT], [(j, form) for j in range(len(names)) for form in FORMS]
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.stack([np.log(some[:, j] + added) / np.log(BASES[base]) for j, (base, added) in pairs], 1)
-    seen = ~np.isnan(some[:, [j for j, _ in pairs]])
+    seen = np.isfinite(logs)
     for i, first in enumerate(names):
         if first in settled:
             continue

@@ -198,6 +198,7 @@ def _whole(relation: Relation, every: CodedRows) -> tuple[Floats, Floats]:
     """The rows [n, columns] that have all cells of a rounded relation, and how far each may be off [n]."""
     codes = every.codes(relation.names)
     whole = _complete(codes)
+    whole = whole[~relation.undefined(whole)]
     return whole, relation.open_by(whole[:, 0], half_digit(every.columns[relation.names[0]]))
 
 
@@ -345,14 +346,18 @@ def logs_among(every: CodedRows, settled: Collection[str]) -> list[Relation]:
     numbers = [name for name, column in every.columns.items() if isinstance(column, Number)]
     choice = np.log(max(len(FORMS) * len(numbers) ** 2, 1))
     found: dict[str, Relation] = {}
-    for relation, whole, half in log_candidates(every, numbers, settled):
-        first = relation.names[0]
-        if first not in found and enough(whole[:, 0], 1, choice) and not departing(relation, whole, half).any():
-            if not relation.rounded:
-                found[first] = relation
-            elif _is_rounded_by(relation, every):
-                way = half_way_to(relation, whole, relation.open_by(whole[:, 0], half))
-                found[first] = replace(relation, half_way=way)
+    for candidate, rows, half in log_candidates(every, numbers, settled):
+        first, none = candidate.names[0], candidate.undefined(rows)
+        relation, whole = with_otherwise(candidate, rows[none, 0]), rows[~none]
+        if relation is None or first in found or not enough(whole[:, 0], 1, choice):
+            continue
+        if departing(relation, whole, half).any():
+            continue
+        if not relation.rounded:
+            found[first] = relation
+        elif _is_rounded_by(relation, every):
+            way = half_way_to(relation, whole, relation.open_by(whole[:, 0], half))
+            found[first] = replace(relation, half_way=way)
     return list(found.values())
 
 
@@ -388,7 +393,7 @@ def departing(relation: Relation, values: Floats, half: float) -> Bools:
         most = relation.open_by(first, half, np.sign(left)) * (1 + NEARLY)
     else:
         most = noise_of(10 * relation.size(values), 2 * half)
-    return ~(np.abs(left) <= most)
+    return ~(np.abs(left) <= most)  # e.g. divided by 0
 
 
 def relation_of(every: CodedRows, one: Redundant, way: Way) -> Relation | None:
@@ -486,7 +491,8 @@ class _Candidate:
             if relation is None:
                 return None
             left = [0, *(1 + one.by.index(name) for name in relation.names[1:])]
-            its = _complete(self.codes[:, left])  # in more rows, where it does without some
+            every = _complete(self.codes[:, left])  # in more rows, where it does without some
+            its = every[~(none := relation.undefined(every))]
             if not self._is_sound(relation, its, left, len(places) + 1):
                 return None
             kept = self._in_all(relation, its)
@@ -494,6 +500,7 @@ class _Candidate:
                 again = self._by_rows(relation.names, its, left)
                 if again is not None and again.names == relation.names and not again.slack:
                     kept = self._in_all(again, its)
+            kept = kept and with_otherwise(kept, every[none, 0])
             if kept is None or exact or kept.slack or kept.shift:
                 return kept
             return replace(kept, half_way=half_way_to(kept, its, kept.open_by(its[:, 0], self.digit)))
@@ -522,7 +529,14 @@ class _Candidate:
     def _in_all(self, relation: Relation, rows: Floats) -> Relation | None:
         """A relation from which no row departs, where there is one."""
         ways = [_of_its_day(relation, self.every.columns), relation]
-        return next((one for one in ways if not departing(one, rows, self.digit).any()), None)  # e.g. divided by 0
+        return next((one for one in ways if not departing(one, rows, self.digit).any()), None)
+
+
+def with_otherwise(relation: Relation, written: Floats) -> Relation | None:
+    """A relation, with what its first column is in rows whose other cells leave it no value, of those [n] that are
+    observed there; None where that is not one number."""
+    written = np.unique(written)
+    return None if len(written) > 1 else replace(relation, otherwise=float(written[0])) if len(written) else relation
 
 
 def _complete(codes: Floats) -> Floats:

@@ -14,14 +14,14 @@ from typing import Literal, NamedTuple, cast
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.blanks import level_conditions
+from vgi_cli.columns.blanks import level_conditions, undefined_at, undefined_in
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold, Unanswered, Unasked, alike_skips, levels_without
+from vgi_cli.columns.skips import Skip, Threshold, Unanswered, Unasked, Undefined, alike_skips, levels_without
 from vgi_cli.encoding.absent import words_as_levels
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.redundant import as_number, codes_of, half_digit
@@ -34,7 +34,8 @@ that column may be one that does not apply there."""
 LEAST = -FEWEST * math.log1p(-ASKED)
 """Nats of the fewest such rows: less is nothing to speak of where other levels have no cell either."""
 REACH = 2.0
-"""A fill beyond the limit of a threshold becomes a number within it that is so many times as far from it at most."""
+"""A fill beyond the limit of a threshold becomes a number seen within it, so many times as far from the nearest one at
+most."""
 COVERED = 0.9
 """Share of the rows without a cell that another column explains, from which on a column does not."""
 MOST_LEVELS = 20
@@ -44,6 +45,8 @@ ENOUGH = 20.0
 NEAR = 30
 """Rows next to a limit, fewest and looked at, most of which must have a cell of a column that has none beyond it: where
 cells grow rarer step by step there is no limit."""
+DIGITS = 12
+"""Of a limit that is one step beyond a number, which arithmetic may leave some more."""
 VALUES = 100
 """Values of a column that are kept to draw from."""
 
@@ -222,7 +225,8 @@ class _Closed(NamedTuple):
 
 def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip], bare: Table) -> tuple[Threshold, ...]:
     """The numbers below or above which another column has no cell, and not by chance. Where several columns say so of
-    the same rows, as those do that go with the one that decides, the one of the most rows; none where a level does.
+    the same rows, as those do that go with the one that decides, the one of the most rows; none where a level does, or
+    arithmetic (a relation of the schema: the logarithm of zero).
     `bare`: the table without the cells that say nothing of other columns; beside them there is no such cell either."""
     every = {column.name: column for column in schema.encoded}
     codes = {name: codes_of(bare, one) for name, one in every.items() if isinstance(one, Number | Moment)}
@@ -231,12 +235,14 @@ def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip], bare: 
     names = list(every)
     observed = np.stack([~table.missing(name) for name in names], 1)
     explained: dict[str, list[_Closed]] = {name: [] for name in names}
+    for rule in undefined_in(schema.relations):
+        explained[rule.others[0]].append(_Closed(~np.isnan(codes[rule.name]), rule.excludes(codes[rule.name])))
     able = np.ones(observed.shape, bool)
     for (name, other), skipped_at in levels_without(skips).items():
         own = codes_of(table, every[name])
         explained[other].append(_Closed(~np.isnan(own), np.isin(own, skipped_at)))
         able[:, names.index(other)] &= ~np.isin(own, skipped_at)
-    found = [one for name, own in codes.items() for one in _beyond(name, own, observed, able, names)]
+    found = [one for name, own in codes.items() for one in _beyond(every[name], own, observed, able, names)]
     kept: list[_Beyond] = []
     for one in sorted(found, key=lambda one: -int(one.rows.sum())):
         if not any(closed.explains(one.rows) for closed in explained[one.other]):
@@ -254,8 +260,8 @@ def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip], bare: 
     return tuple(one for one, rows in zip(thresholds, against, strict=True) if not rows)
 
 
-def _beyond(name: str, codes: Floats, observed: Bools, able: Bools, names: Sequence[str]) -> list[_Beyond]:
-    """Of codes [N] of one column: which others (`observed` [N, columns]) have no cell on one side of them, though they
+def _beyond(column: ModelledColumn, codes: Floats, observed: Bools, able: Bools, names: Sequence[str]) -> list[_Beyond]:
+    """Of codes [N] of a column: which others (`observed` [N, columns]) have no cell on one side of them, though they
     are not ruled out by a level (`able` [N, columns])."""
     known = np.flatnonzero(~np.isnan(codes))
     choice = ENOUGH + math.log(2 * max(len(codes), 1) * len(names) ** 2)
@@ -276,13 +282,15 @@ def _beyond(name: str, codes: Floats, observed: Bools, able: Bools, names: Seque
             some = order if able[order, at].all() else order[able[order, at]]
             sorted_codes, cells = sign * codes[some], observed[some, at]
             beyond = int(np.searchsorted(sorted_codes, sorted_codes[cells.argmax()]))
-            if names[at] == name or beyond < FEWEST or len(some) - beyond < NEAR:
+            if names[at] == column.name or beyond < FEWEST or len(some) - beyond < NEAR:
                 continue
             share = min(cells[beyond:].mean(), cells[beyond : beyond + NEAR].mean())
             if share >= ASKED and -beyond * math.log1p(-min(share, 0.999)) >= choice:
                 limit = float(sign * sorted_codes[beyond])
+                if (digit := 2 * half_digit(column)) and sorted_codes[0] == sorted_codes[beyond - 1]:
+                    limit = float(f"{sign * (sorted_codes[0] + digit):.{DIGITS}g}")
                 rows = (codes < limit) if side == "below" else (codes > limit)
-                found.append(_Beyond(name, side, limit, names[at], rows))
+                found.append(_Beyond(column.name, side, limit, names[at], rows))
     return found
 
 
@@ -323,7 +331,7 @@ def keep_thresholds(
         rows = np.flatnonzero(missing[:, at] & _answered(one, schema, blank))
         fills, sign = draws[:, rows, at], 1 if one.side == "below" else -1
         values = np.array(one.values)[::sign]  # the nearest to the limit first
-        near = np.searchsorted(sign * values, sign * one.limit + REACH * np.abs(fills - one.limit), side="right")
+        near = np.searchsorted(sign * values, sign * values[0] + REACH * np.abs(fills - values[0]), side="right")
         drawn = values[(uniform(one.name)[:, rows] * near).astype(int).clip(max=near - 1)]
         draws[:, rows, at] = np.where(one.excludes(fills), drawn, fills)
 
@@ -503,7 +511,8 @@ def beside_blanks(missing: Bools, schema: Schema) -> Bools:
 def mask_probability(x: Floats, missing: Bools, schema: Schema, *, blanks: bool) -> Floats:
     """[n, R] how likely it is that just these cells of the columns of skips and thresholds are missing, given the
     completed encoded rows x [n, R, D]; missing [R, D]. Up to a factor of the row, 1 at most: where a cell is observed
-    that a row is not asked for, by what decides or by what others say of that in its place, 0; and with `blanks`, by
+    that a row is not asked for, by what decides or by what others say of that in its place, or that has no value then
+    (a ratio to zero), 0; and with `blanks`, by
     Bayes' rule, where all are missing: 1 if it is not asked for them, else how often they are blank all the same
     (`unasked_among`). 1 where observed cells say all of that.
     """
@@ -511,11 +520,11 @@ def mask_probability(x: Floats, missing: Bools, schema: Schema, *, blanks: bool)
     every = {column.name: column for column in schema.encoded}
     out = np.ones(x.shape[:2])
 
-    def codes(rule: Skip | Threshold, rows: Ints) -> Floats:
+    def codes(rule: Skip | Threshold | Undefined, rows: Ints) -> Floats:
         own = x[:, rows, at[rule.name]]
         return own[..., 0] if isinstance(rule, Skip) else every[rule.name].decode(own)
 
-    for rule in schema.rules:
+    for rule in (*schema.rules, *undefined_at(schema)):
         blank = missing[:, [at[other].start for other in rule.others]].all(1)
         rows = np.flatnonzero(missing[:, at[rule.name].start] & ~blank)
         out[:, rows] *= ~rule.excludes(codes(rule, rows))

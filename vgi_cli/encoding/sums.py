@@ -413,7 +413,8 @@ def product_of(
             percent=percent,
             significant=None if exact else digits.significant,
         )
-        if exact or shift or not _tied(relation, cells, digits.of(cells[:, 0]) * (1 + TIE)):
+        defined = cells[~relation.undefined(cells)]
+        if exact or shift or not _tied(relation, defined, digits.of(defined[:, 0]) * (1 + TIE)):
             return relation
         either = relation if sided else None  # rounded down or up it may hold too, and be nearer
     return either

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vgi_cli.columns.base import Column, ModelledColumn
-from vgi_cli.columns.blanks import flags_of
+from vgi_cli.columns.blanks import flags_of, undefined_in, undefined_where
 from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.number import THREE, Number, mostly_threes
 from vgi_cli.columns.numerals import EXACT, Floats, plain
@@ -129,6 +129,7 @@ def suspects(
         + _scarce(table, schema)
         + mostly_empty(table, schema)
         + _skipped(table, schema, found)
+        + _undefined(table, schema)
         + _far_away(table, schema)
         + two_units(table, schema)
     )
@@ -412,6 +413,21 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
     if len(lines) == 1:
         return [f"{line}; {_restated(names)}{against}" for _, line, against in lines]
     return [*capped([line + against for _, line, against in lines]), *([_restated(names)] if lines else [])]
+
+
+def _undefined(table: Table, schema: Schema) -> list[str]:
+    """Cells that are missing since arithmetic leaves them no value."""
+    columns, lines = {column.name: column for column in schema.encoded}, list[str]()
+    for rule in undefined_in(schema.relations):
+        rows = rule.excludes(codes_of(table, columns[rule.name])) & table.missing(rule.others[0])
+        if count := int(rows.sum()):
+            _, where = undefined_where(rule, schema)
+            which = f"the {count:,} rows" if count > 1 else "a row"
+            lines.append(
+                f"column '{rule.others[0]}' has no value in {which} where {where}: fills there mean nothing "
+                f"(`vgi impute {flags_of(rule, schema)}` leaves them blank)"
+            )
+    return capped(lines)
 
 
 def _thresholds(table: Table, schema: Schema, found: Sequence[Skipped]) -> tuple[Threshold, ...]:

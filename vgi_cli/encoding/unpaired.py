@@ -12,11 +12,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from vgi_cli.columns.blanks import undefined_in
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.skips import Skip, Threshold
+from vgi_cli.columns.skips import Skip, Threshold, Undefined
 from vgi_cli.encoding.relations import departing
 
 
@@ -24,20 +25,21 @@ class Unpaired(NamedTuple):
     """What says of cells of a relation that they go with none of another one of its columns.
 
     relation  of any kind
-    rules     questions asked of some rows alone, with the place of the column that decides and those of the columns it
-              decides about
+    rules     questions asked of some rows alone, and numbers that leave the first column no value, with the place of
+              the column that decides and those of the columns it decides about
     every     by place whether all levels (or keys) are known that the column has beside cells of all others
     """
 
     relation: Relation
-    rules: tuple[tuple[int, Skip | Threshold, tuple[int, ...]], ...]
+    rules: tuple[tuple[int, Skip | Threshold | Undefined, tuple[int, ...]], ...]
     every: tuple[bool, ...]
 
     @classmethod
     def of(cls, relation: Relation, schema: Schema) -> Self | None:
         """Of a relation of a schema; None where each cell has a partner."""
         names = relation.names
-        own = (one for one in schema.rules if one.name in names and set(names) & set(one.others))
+        asked = (one for one in schema.rules if one.name in names and set(names) & set(one.others))
+        own = (*asked, *undefined_in([relation]))
         rules = tuple((names.index(one.name), one, _places(names, one.others)) for one in own)
         every = tuple(_beside(relation, schema, place) for place in range(len(names)))
         return cls(relation, rules, every) if rules or any(every) else None

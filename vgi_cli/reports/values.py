@@ -346,9 +346,8 @@ class Together:
 
 
 @dataclass(frozen=True)
-class NotAsked:
-    """Holes of questions that may not have been asked: by an observed cell of the row, no such row of the fit has an
-    answer there.
+class Nothing:
+    """Holes in which nothing may belong, by an observed cell of the row.
 
     names  of the columns with such holes
     holes  how many there are in the table
@@ -368,7 +367,10 @@ class Numbers:
     holdout      of cells that were hidden from a first fit of the same kind (`vgi fit --holdout-cells`)
     tipping      of the columns that were asked for
     pairs        of the columns that are drawn against each other
-    not_asked    holes in rows that skips of the run say were not asked; None: no such hole
+    not_asked    holes of questions that may not have been asked: no such row of the fit has an answer there; None: no
+                 such hole
+    undefined    holes of columns that are computed from others, which leave them no value (a ratio to 0); None: no such
+                 hole
     time_limit   its seconds, and the stages that it ended early; None: there was none
     """
 
@@ -386,7 +388,8 @@ class Numbers:
     tipping: Sequence[Tipping] = ()
     time_limit: Mapping[str, Any] | None = None
     pairs: Sequence[Together] = ()
-    not_asked: NotAsked | None = None
+    not_asked: Nothing | None = None
+    undefined: Nothing | None = None
 
 
 @dataclass(frozen=True)

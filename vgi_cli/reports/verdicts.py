@@ -308,6 +308,13 @@ def _fills(numbers: Numbers) -> Iterable[Verdict]:
             f"If the question does not apply, fills there mean nothing (vgi impute {unasked.flags} leaves them blank)."
         )
         yield Verdict("fills", "look", text)
+    if (none := numbers.undefined) is not None:
+        text = (
+            f"{none.holes:,} hole{'s' * (none.holes != 1)} of {_named(none.names)} lie{'s' * (none.holes == 1)} in "
+            "rows whose observed cells leave the column no value (a ratio to 0, a logarithm of 0): fills there mean "
+            f"nothing (vgi impute {none.flags} leaves them blank)."
+        )
+        yield Verdict("fills", "look", text)
     if not far and not some and not single and not beyond:
         yield Verdict("fills", "good", "Hardly more fills lie outside the observed ranges than chance puts there.")
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.blanks import unanswered_in, unasked_cells
+from vgi_cli.columns.blanks import Rule, unanswered_in, unasked_cells, undefined_in
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
@@ -54,7 +54,7 @@ from vgi_cli.reports.values import (
     Imputing,
     Likelihood,
     Mixing,
-    NotAsked,
+    Nothing,
     Numbers,
     OddRow,
     Pair,
@@ -152,7 +152,7 @@ class Looked:
         return np.where(self.missing, np.nan, codes)
 
     @cached_property
-    def unasked(self) -> tuple[Bools, NotAsked | None]:
+    def unasked(self) -> tuple[Bools, Nothing | None]:
         """[N, columns] the holes of rows that may not have been asked by skips of the run; and those that were not by
         an observed cell of the row, with the flags that leave them blank."""
         schema, unknown = self.fitted.schema, np.zeros(self.missing.shape, bool)
@@ -161,10 +161,19 @@ class Looked:
             others = [schema.modelled.index(other) for other in rule.others]
             decides = self.codes[:, schema.modelled.index(rule.name)]
             unknown[:, others] |= self.missing[:, others] & np.isnan(decides)[:, None]
-        found = unasked_cells(rules, self.codes, self.missing, self.missing, schema)
+        cells, said = self._nothing_in(rules)
+        return cells | unknown, said
+
+    @cached_property
+    def undefined(self) -> tuple[Bools, Nothing | None]:
+        """[N, columns] the holes that arithmetic leaves no value, by an observed cell of the row, and the same."""
+        return self._nothing_in(undefined_in(self.fitted.schema.relations))
+
+    def _nothing_in(self, rules: Sequence[Rule]) -> tuple[Bools, Nothing | None]:
+        """[N, columns] the holes in which nothing may belong by some rules, with the flags that leave them blank."""
+        found = unasked_cells(rules, self.codes, self.missing, self.missing, self.fitted.schema)
         names = [self.columns[at].name for at in np.flatnonzero(found.cells.any(0)).tolist()]
-        said = NotAsked(names, int(found.cells.sum()), " ".join(found.flags)) if names else None
-        return found.cells | unknown, said
+        return found.cells, Nothing(names, int(found.cells.sum()), " ".join(found.flags)) if names else None
 
     @property
     def numeric(self) -> Bools:
@@ -274,6 +283,7 @@ def _with_draws(
         holdout=unseen.overall,
         likelihood=likelihood,
         not_asked=looked.unasked[1],
+        undefined=looked.undefined[1],
         notes=[*before[0].notes, *filling.notes(len(drawn), tips, hidden)],
         tipping=[one for one in tips if one is not None],
     )
@@ -476,7 +486,8 @@ def _columns(
     codes, missing, numeric = looked.codes, looked.missing, looked.numeric
     sampled, drawn = (some.numpy() for some in rows)
     names = [column.name for column in looked.columns]
-    beyond = cells.extrapolated(codes[sampled], missing[sampled], names, numeric, looked.unasked[0][sampled])
+    nothing = looked.unasked[0] | looked.undefined[0]
+    beyond = cells.extrapolated(codes[sampled], missing[sampled], names, numeric, nothing[sampled])
     found, pictures = [], {}
     for j, column in enumerate(looked.columns):
         observed = codes[~missing[:, j], j]
