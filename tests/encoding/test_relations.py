@@ -26,7 +26,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import Said, infer_schema, schema_alone
 from vgi_cli.encoding.keeping import keep_relations
-from vgi_cli.encoding.redundant import _ByPairs, _parts, kept_words, rest_of_kept
+from vgi_cli.encoding.redundant import ByPairs, _parts, kept_words, rest_of_kept
 from vgi_cli.encoding.relations import _roundest, departing, departures
 from vgi_cli.errors import RunError
 from vgi_cli.table.frames import from_frame
@@ -750,7 +750,7 @@ def test_correlations_are_those_of_the_rows_with_both_cells() -> None:
     x[rng.random(x.shape) < 0.3], y[rng.random(60) < 0.3] = np.nan, np.nan
     x[~np.isnan(y), 3] = 4.0
     x[9:, 4] = np.nan  # too few rows
-    found = _ByPairs.of(x).correlations(y)
+    (found,) = ByPairs.of(x).correlations(ByPairs.of(y[:, None]))
     for j in range(3):
         both = ~np.isnan(x[:, j]) & ~np.isnan(y)
         assert found[j] == pytest.approx(abs(np.corrcoef(x[both, j], y[both])[0, 1]), abs=1e-9)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from vgi_cli.columns.numerals import Floats
-from vgi_cli.encoding.redundant import CONSTANT, EXACT, FEWEST, MOST_NOTED, NEAR, ROUNDING, Redundant
+from vgi_cli.encoding.redundant import MOST_NOTED, NEAR, ROUNDING, ByPairs, Redundant
 from vgi_cli.encoding.sums import CodedRows
 
 WHOLES = (0.0, 100.0, -100.0, 1.0, -1.0)
@@ -32,15 +32,15 @@ def ratio_candidates(every: CodedRows, names: Sequence[str], settled: Collection
         return
     x = every.codes(names)
     x = x[np.linspace(0, len(x) - 1, min(len(x), ROWS)).astype(int)]
-    z, sd = _standardised(x)
-    halves = every.digits(names).halves
-    own = np.flatnonzero([name not in settled for name in names] & (sd > 0) & (halves <= OPEN * sd))
+    halves, sd = every.digits(names).halves, np.array([every.columns[name].deviation for name in names])
+    own = np.flatnonzero([name not in settled for name in names] & (halves <= OPEN * sd))
     most = np.square(np.maximum(NEAR, ROUNDING * halves[own] / sd[own]))
-    left = np.full((len(own), len(names), len(names)), np.inf)
-    for below in np.flatnonzero(sd > 0).tolist():
+    left, columns = np.full((len(own), len(names), len(names)), np.inf), ByPairs.of(x[:, own])
+    for below in range(len(names)):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = x / x[:, [below]]
-        left[..., below] = _left(z[:, own], _standardised(np.where(np.isfinite(ratio), ratio, np.nan))[0])
+        r = ByPairs.of(np.where(np.isfinite(ratio), ratio, np.nan)).correlations(columns)
+        left[..., below] = np.where(r < 0, np.inf, 1 - np.square(r))
         left[own == below, :, below] = np.inf
     left[np.arange(len(own)), own] = np.inf
     for j, some, least in zip(own.tolist(), left, most.tolist(), strict=True):
@@ -49,32 +49,6 @@ def ratio_candidates(every: CodedRows, names: Sequence[str], settled: Collection
             whole = _whole(x[:, j], x[:, above], x[:, below])
             percent = (names[j], whole) if whole else None
             yield Redundant(names[j], (names[above], names[below]), "product", percent=percent)
-
-
-def _standardised(x: Floats) -> tuple[Floats, Floats]:
-    """Columns [n, columns] less their means, in standard deviations, NaN where a cell is missing or they do not vary;
-    and these deviations [columns]."""
-    seen = ~np.isnan(x)
-    count = np.maximum(seen.sum(0), 1)
-    size = np.maximum(np.where(seen, np.abs(x), 0.0).max(0, initial=0.0), np.finfo(float).tiny)
-    apart = x / size - np.where(seen, x / size, 0.0).sum(0) / count
-    sd = np.sqrt(np.where(seen, np.square(apart), 0.0).sum(0) / count)
-    sd = np.where(sd > CONSTANT, sd, 0.0)
-    return apart / np.where(sd > 0, sd, np.nan), sd * size
-
-
-def _left(own: Floats, ratios: Floats) -> Floats:
-    """[some, ratios] the variance of standardised columns [n, some] that lines in ratios [n, ratios] leave, in the rows
-    that have both; infinite where these are few, or one of the two does not vary in them."""
-    seen, known = ~np.isnan(own), ~np.isnan(ratios)
-    y, r = np.where(seen, own, 0.0), np.where(known, ratios, 0.0)
-    count = seen.T.astype(np.float64) @ known
-    n = np.maximum(count, 1)
-    means = (y.T @ known) / n, (seen.T @ r) / n
-    first, second = (np.square(y).T @ known) / n - means[0] ** 2, (seen.T @ np.square(r)) / n - means[1] ** 2
-    varied = (count >= FEWEST) & (first > EXACT) & (second > EXACT)
-    both = (y.T @ r) / n - means[0] * means[1]
-    return np.where(varied, first - np.square(both) / np.where(varied, second, 1.0), np.inf)
 
 
 def _whole(cells: Floats, above: Floats, below: Floats) -> float:

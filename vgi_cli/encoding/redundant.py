@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -846,10 +846,10 @@ def _parts(y: Floats, x: Floats, order: Ints | None = None) -> Iterator[tuple[li
     others leave (matching pursuit; Mallat and Zhang 1993)."""
     parts: list[int] = []
     left, before, known = y, 1.0, ~np.isnan(y)
-    pairs = _ByPairs.of(x) if order is None else None
+    pairs = ByPairs.of(x) if order is None else None
     while len(parts) < min(MOST_PARTS, x.shape[1]):
         if pairs is not None:
-            fit = pairs.correlations(left)
+            fit = pairs.correlations(ByPairs.of(left[:, None]))[0]
             fit[parts] = -1.0
             if fit.max() < 0:
                 return  # hardly a row has another one
@@ -872,7 +872,7 @@ def _parts(y: Floats, x: Floats, order: Ints | None = None) -> Iterator[tuple[li
         before = size
 
 
-class _ByPairs(NamedTuple):
+class ByPairs(NamedTuple):
     """Columns [N, columns] less their means and in units of their standard deviations, 0 where a cell is missing, their
     squares, and where they have a cell (1)."""
 
@@ -881,27 +881,27 @@ class _ByPairs(NamedTuple):
     seen: Floats
 
     @classmethod
-    def of(cls, x: Floats) -> _ByPairs:
+    def of(cls, x: Floats) -> Self:
         seen = (~np.isnan(x)).astype(np.float64)
         n = np.maximum(seen.sum(0), 1)
         centred = np.where(seen > 0, x, 0.0)
+        centred = centred / np.maximum(np.abs(centred).max(0, initial=0.0), np.finfo(float).tiny)
         centred = (centred - centred.sum(0) / n) * seen
         sd = np.sqrt(np.square(centred).sum(0) / n)
         centred /= np.where(sd > 0, sd, 1.0)
         return cls(centred, np.square(centred), seen)
 
-    def correlations(self, y: Floats) -> Floats:
-        """[columns] the size of the correlation of y [N] with each column, by the rows that have both; -1 of fewer than
-        FEWEST."""
-        own = _ByPairs.of(y[:, None])
-        both = self.seen.T @ own.seen[:, 0]
+    def correlations(self, others: ByPairs) -> Floats:
+        """[others, columns] the size of the correlation of each of some other columns, of the same rows, with each of
+        these, by the rows that have both; -1 of fewer than FEWEST."""
+        both = others.seen.T @ self.seen
         n = np.maximum(both, 1)
-        sum_x, sum_y = self.x.T @ own.seen[:, 0], self.seen.T @ own.x[:, 0]
-        of_x, of_y = self.squares.T @ own.seen[:, 0], self.seen.T @ own.squares[:, 0]
+        sum_x, sum_y = others.seen.T @ self.x, others.x.T @ self.seen
+        of_x, of_y = others.seen.T @ self.squares, others.squares.T @ self.seen
         var_x, var_y = of_x - np.square(sum_x) / n, of_y - np.square(sum_y) / n
         varies = (var_x > CONSTANT * of_x) & (var_y > CONSTANT * of_y)
         spread = np.sqrt(np.where(varies, var_x * var_y, np.inf))
-        return np.where(both < FEWEST, -1.0, np.abs(self.x.T @ own.x[:, 0] - sum_x * sum_y / n) / spread)
+        return np.where(both < FEWEST, -1.0, np.abs(others.x.T @ self.x - sum_x * sum_y / n) / spread)
 
 
 def _left(by: Floats, y: Floats) -> Floats:

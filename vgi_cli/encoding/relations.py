@@ -4,7 +4,7 @@ them)."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -138,14 +138,9 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     relations = {name: one for name, one in whole.items() if one is not None}
     if looked_for(table, schema):
         settled = [name for name, one in relations.items() if not one.coded]
-        for share in share_relations(every, settled):
-            if share.names[0] not in relations and not implied(share, list(relations.values()), every.columns):
-                relations[share.names[0]] = share
-        for log in logs_among(every, relations):
-            relations[log.names[0]] = log
-        for ratio in ratio_relations(every, relations):
-            if ratio.names[0] not in relations and not implied(ratio, list(relations.values()), every.columns):
-                relations[ratio.names[0]] = ratio
+        _take(share_relations(every, settled), relations, every)
+        _take(logs_among(every, relations), relations, every)
+        _take(ratio_relations(every, relations), relations, every)
         for total in percentages_among(every, list(relations.values()), enough):
             relations[total.names[0]] = total
     lines = [one for one in found if one.how == "line"]
@@ -178,6 +173,13 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     relations = {name: one for name, one in relations.items() if name not in to_a_day or one.how != "bands"}
     every_one = itertools.product(schema.modelled, (relations, following, completed))
     return tuple(own[name] for name, own in every_one if name in own)
+
+
+def _take(found: Iterable[Relation], relations: dict[str, Relation], every: CodedRows) -> None:
+    """Add to some `relations`, by their first columns, others that they do not say already."""
+    for one in found:
+        if one.names[0] not in relations and not implied(one, list(relations.values()), every.columns):
+            relations[one.names[0]] = one
 
 
 def _is_rounded_by(relation: Relation, every: CodedRows) -> bool:
