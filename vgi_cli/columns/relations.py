@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from collections.abc import Collection
+from dataclasses import KW_ONLY, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal, final
@@ -33,7 +34,7 @@ from vgi_cli.columns.calendar import (
     wholes_between,
 )
 from vgi_cli.columns.numerals import Bools, Floats, Ints, plain
-from vgi_cli.columns.wording import named
+from vgi_cli.columns.wording import first_names, named
 
 SHOWN = 4
 """Terms of a sum that are written out."""
@@ -68,7 +69,8 @@ class Relation:
               it; completed: the first of three columns is how many years, months, days or the like there are from the
               date of the second one to that of the third one, as a whole number (see span); pairs: codes of the second
               and the third one of three columns say together what the first one is; log: the first of two columns is
-              the logarithm of the second one and the constant. Bands may be years or months that are completed up to
+              the logarithm of the second one and the constant; greatest, least: the first one is that of the others,
+              two at least. Bands may be years or months that are completed up to
               one day (see until)
     weights   one a column, the first one 1; of sums and products alone
     constant  data units; of completed what is added to the number of them
@@ -108,7 +110,9 @@ class Relation:
 
     _: KW_ONLY
     names: tuple[str, ...]
-    how: Literal["sum", "product", "levels", "groups", "bands", "part", "completed", "pairs", "log"] = "sum"
+    how: Literal[
+        "sum", "product", "levels", "groups", "bands", "part", "completed", "pairs", "log", "greatest", "least"
+    ] = "sum"
     weights: tuple[float, ...] = ()
     constant: float = 0.0
     rounded: bool = False
@@ -169,6 +173,9 @@ class Relation:
             sound = len(self.names) == 2 and not self.weights and self.base is not None and self.constant >= 0
             sound = sound and not (self.codes or self.slack or self.shift or self.apart or self.percent)
             sound = sound and (self.rounded or (self.significant is None and self.half_way is None))
+        elif self.extreme:
+            plain = not (self.weights or self.constant or self.rounded or self.slack or self.shift or self.apart)
+            sound = len(self.names) > 2 and plain and not self.codes and self.half_way is None
         else:
             sound = len(self.names) == len(self.weights) >= 2 and self.weights[0] == 1 and not self.codes
             sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
@@ -197,6 +204,11 @@ class Relation:
         return self.how in ("levels", "groups", "bands", "part", "pairs")
 
     @property
+    def extreme(self) -> bool:
+        """Whether the first column is the greatest or the least of the others."""
+        return self.how in ("greatest", "least")
+
+    @property
     def loose(self) -> bool:
         """Whether the first column leaves the others several values."""
         return self.how in ("groups", "bands", "part", "pairs")
@@ -215,6 +227,16 @@ class Relation:
     def coding(self) -> Floats:
         """[codes] the codes; NaN: none."""
         return np.array([np.nan if code is None else code for code in self.codes])
+
+    def without(self, names: Collection[str]) -> Relation | None:
+        """What it says of a row in which nothing belongs in some columns; None where that is nothing."""
+        if not set(self.names) & set(names):
+            return self
+        left = tuple(name for name in self.names[1:] if name not in names)
+        if not self.extreme or self.names[0] in names or not left:
+            return None
+        own = (self.names[0], *left)
+        return replace(self, names=own) if len(left) > 1 else Relation(names=own, weights=(1.0, -1.0))
 
     def said_in(self, values: Floats) -> Floats:
         """[..] the code of the first column by the others of values [.., columns], where codes say it; NaN: they say
@@ -275,7 +297,8 @@ class Relation:
     def solved(self, values: Floats, place: int, first: Floats) -> Floats:
         """[..] the cell at `place` of a sum or a product, from the others of values [.., columns] and `first` [..] in
         place of the first one; infinite or NaN where there is none. The root of a square has the sign that is there.
-        Of completed years a date as it is, moved to where it has to lie."""
+        Of completed years a date as it is, moved to where it has to lie; so with one of which another one is the
+        greatest, which may lie anywhere below where a third one is equal to that."""
         found = self._solved(values, place, first)
         return found if place or self.otherwise is None else np.where(self.undefined(values), self.otherwise, found)
 
@@ -286,6 +309,11 @@ class Relation:
                 return self.completed(values)
             low, high = self.window(values, place, first)
             return np.clip(values[..., place], low, high - (NOTHING if self.dates[place - 1][0] == "s" else 1))
+        if self.extreme:
+            extreme = np.maximum if self.how == "greatest" else np.minimum
+            rest = extreme.reduce(np.delete(values[..., 1:], place - 1, -1) if place else values[..., 1:], -1)
+            nearest = (np.minimum if self.how == "greatest" else np.maximum)(values[..., place], first)
+            return np.where(rest == first, nearest, first) if place else rest
         if self.base is not None:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 if place == 0:
@@ -361,6 +389,8 @@ class Relation:
     def size(self, values: Floats) -> Floats:
         """[..] how large the terms are from which `solved` computes the first column: rounding errors are a share of
         that."""
+        if self.extreme:
+            return np.abs(values[..., 0])
         weights = np.array(self.weights)
         if self.how == "sum":
             return np.asarray(np.abs(values) @ np.abs(weights) + abs(self.constant))
@@ -391,6 +421,11 @@ class Relation:
             log = "ln" if self.base == "e" else f"log{self.base}"
             added = f"{plain(self.constant)} + " * (self.constant != 0)
             return f"'{first}' = {log}({added}'{others[0]}'){self._rounding}{self._otherwise}"
+        if self.extreme:
+            quoted = [f"'{name}'" for name in others]
+            if len(quoted) > 2:
+                return f"'{first}' = the {self.how} of {first_names(quoted)}"
+            return f"'{first}' = the {'greater' if self.how == 'greatest' else 'lesser'} of {' and '.join(quoted)}"
         if self.how == "product":
             product = self._change if any(self.percent[:1]) else self._product
             return f"'{first}' = {product}{self._rounding}{self._otherwise}"

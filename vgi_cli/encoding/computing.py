@@ -66,7 +66,7 @@ class RelationCells:
 def width_of(cell: tuple[RelationCells, int]) -> float:
     """How far apart the values are that a relation leaves to the cell at a place, in standard deviations."""
     cells, place = cell
-    if cells.relation.loose and place:
+    if (cells.relation.loose or cells.relation.extreme) and place:
         return np.inf
     if cells.relation.how == "completed" and place:
         low, high = cells.relation.window(np.zeros(3), place, np.zeros(()))
@@ -80,7 +80,8 @@ def width_of(cell: tuple[RelationCells, int]) -> float:
 
 def leaves_room(relation: Relation, place: int) -> bool:
     """Whether the other cells of a relation leave the one at a place several values, of which the drawn one decides."""
-    return bool(relation.slack) or (place > 0 and (relation.loose or relation.rounded or relation.how == "completed"))
+    several = relation.loose or relation.rounded or relation.extreme or relation.how == "completed"
+    return bool(relation.slack) or (place > 0 and several)
 
 
 class Room(NamedTuple):
@@ -116,7 +117,7 @@ def room_beside(cells: RelationCells, place: int, other: int, values: Floats, *,
     other unknown one, is within the limits of its column. `guessed`: those too that the observed values suggest."""
     relation, number = cells.relation, as_number(cells.columns[other])
     nothing = Room(np.full(values.shape[:2], -np.inf), np.full(values.shape[:2], np.inf))
-    if number is None or (relation.how == "completed" and (other or not place)):
+    if number is None or relation.extreme or (relation.how == "completed" and (other or not place)):
         return nothing
     ends = number.ends if guessed else number.given_ends
     beside = [values.copy(), values.copy()]
@@ -171,6 +172,14 @@ def solve(
         window = Levels.of_dates(cells, place, values, np.array(True))
         return within_levels(column, values[..., place], [window], guessed=guessed)
     computed = relation.solved(values, place, first)
+    if relation.extreme:
+        side, beyond = (1 if relation.how == "greatest" else -1) * (place > 0), values[..., 1:] - first[..., None]
+        own = np.arange(1, values.shape[-1]) == place
+        able = ~((side * beyond > 0) & ~own).any(-1)  # of the others
+        exact = (computed == first) | (place == 0)
+        low, high = (np.where(exact, computed, end) for end in (-np.inf, np.inf))
+        value, within = _within(column, computed, _Between(low, high, np.zeros_like(computed)), guessed=guessed)
+        return value, able & within
     if relation.how == "completed":
         return _within(column, computed, _Between(computed, computed, np.zeros_like(computed)), guessed=guessed)
     size = relation.size(values) / abs(relation.weights[place]) if relation.how == "sum" else np.abs(computed)

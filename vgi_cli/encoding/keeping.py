@@ -211,10 +211,11 @@ def _linked(schema: Schema) -> list[tuple[str, ...]]:
 
 
 def _without_columns(schema: Schema, names: Collection[str]) -> Schema:
-    """A schema without those of its relations, orders, structural zeros and comparisons that are of some columns."""
+    """A schema without those of its relations, orders, structural zeros and comparisons that are of some columns; what
+    is the greatest of these and others is that of the others."""
     return replace(
         schema,
-        relations=tuple(one for one in schema.relations if not set(one.names) & set(names)),
+        relations=tuple(left for one in schema.relations if (left := one.without(names)) is not None),
         structural_zeros=tuple(one for one in schema.structural_zeros if not set(one.names) & set(names)),
         comparisons=tuple(one for one in schema.comparisons if not set(one.names) & set(names)),
         orders=orders_without(schema, names),
@@ -827,6 +828,8 @@ def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int
         if j in rooms and not cells.relation.coded
     }
     chance = cells.chance(rows)
+    if cells.relation.extreme:
+        _no_farther(values, free, cells)
     if cells.spreads:
         _least_known(_Open(values, free, done, chance, own), cells, missing[rows], order)
     stays = np.zeros(before.shape, bool)
@@ -847,6 +850,18 @@ def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int
         some = free[:, place]
         draws[:, rows[some], j] = after[:, some, place]
     known[np.ix_(rows, cells.places)] = True
+
+
+def _no_farther(values: Floats, free: Bools, cells: RelationCells) -> None:
+    """Bring cells of which another one is the greatest (least) no farther than to that where it is known, in place, and
+    the one that was drawn farthest to it, where none of the known ones is equal to it. values [m, n, columns]; `free`
+    [n, columns]: which are not known."""
+    side = 1 if cells.relation.how == "greatest" else -1
+    first, others, able = side * values[..., :1], side * values[..., 1:], free[:, 1:] & ~free[:, :1]
+    near = np.where(able, np.minimum(others, first), others)
+    farthest = np.where(able, others, -np.inf).argmax(-1)[..., None] == np.arange(able.shape[1])
+    needed = ~(~able & (others == first)).any(-1, keepdims=True)
+    values[..., 1:] = side * np.where(able & farthest & needed, first, near)
 
 
 def _of_several_lengths(cells: RelationCells, rows: Ints, known: Bools, told: Sequence[RelationCells]) -> Bools:
@@ -989,7 +1004,7 @@ def _order(cells: RelationCells, *, by_range: bool = False) -> list[int]:
         return list(places)
     if cells.relation.how == "completed":
         return [0, *sorted((1, 2), key=lambda place: width_of((cells, place)))]
-    if cells.relation.how == "log":
+    if cells.relation.how == "log" or cells.relation.extreme:
         return list(places)
     if cells.relation.how == "product" and by_range:
         return sorted(places, key=lambda place: (place > 0, -_times(columns[place], cells.relation.weights[place])))

@@ -24,6 +24,7 @@ from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, factors_of
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.ages import AGES, RULES, ages_among, ages_to_a_day
 from vgi_cli.encoding.dates import part_between
+from vgi_cli.encoding.extremes import extremes_among
 from vgi_cli.encoding.logs import FORMS, log_candidates
 from vgi_cli.encoding.percentages import percentages_among
 from vgi_cli.encoding.ratios import ratio_candidates
@@ -141,6 +142,7 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
         _take(share_relations(every, settled), relations, every)
         _take(logs_among(every, relations), relations, every)
         _take(ratio_relations(every, relations), relations, every)
+        _take(extremes_among(every, relations, enough), relations, every)
         for total in percentages_among(every, list(relations.values()), enough):
             relations[total.names[0]] = total
     lines = [one for one in found if one.how == "line"]

@@ -154,7 +154,7 @@ def _groups(told: Sequence[RelationCells], every: Sequence[RelationCells]) -> It
 
 def _says(cells: RelationCells, place: int) -> bool:
     """Whether a relation says which value a cell at a place has."""
-    return place == 0 or not cells.relation.loose
+    return place == 0 or not (cells.relation.loose or cells.relation.extreme)
 
 
 def _plans(group: _Group, unknown: Sequence[int], *, pairs: bool = False, determined: bool = False) -> Iterator[_Plan]:
