@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple, TypeVar, cast
@@ -28,7 +28,9 @@ from vgi_cli.columns.comparisons import Comparison
 from vgi_cli.columns.levelled import Levelled, listed
 from vgi_cli.columns.lookups import Lookup
 from vgi_cli.columns.number import Constant, as_written
+from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.orders import Order
+from vgi_cli.columns.prorated import Prorated, silent_cells
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.skips import Skip, Threshold, Unanswered, Unasked
 from vgi_cli.columns.spreads import Spread
@@ -137,8 +139,8 @@ class Schema:
     """The columns of a fitted table in its order, the transform behind the codecs, and the relations between modelled
     columns, their orders, skips, thresholds, structural zeros and comparisons that fills keep to, what follows from
     columns that are carried, how well columns of relations are known from others, which questions rows may not have
-    been asked, and which columns are missing in most rows, unlike the others, those together that are missing in the
-    same rows."""
+    been asked, which columns are missing in most rows, unlike the others, those together that are missing in the same
+    rows, and which scores are prorated."""
 
     columns: tuple[Column, ...]
     transform: Transform = "linear"
@@ -154,6 +156,7 @@ class Schema:
     unanswered: tuple[Unanswered, ...] = ()
     mostly_empty: tuple[tuple[str, ...], ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    prorated: tuple[Prorated, ...] = ()
 
     @cached_property
     def encoded(self) -> tuple[ModelledColumn, ...]:
@@ -172,6 +175,12 @@ class Schema:
         order = [c.ordered and n > 0 for c in self.encoded for n in c.level_counts]
         ordered = (i for i, holds in enumerate(order) if holds)
         return Layout.of(self.modelled, (c.width for c in self.encoded), levels, ordered)
+
+    def silent(self, codes: Callable[[ModelledColumn], Floats]) -> dict[str, Bools]:
+        """By columns the rows [N] in which their cells say nothing of what is missing beside them (`prorated.py`);
+        `codes`: of a column [N], NaN where a cell is missing."""
+        own = {column.name: column for column in self.encoded}
+        return silent_cells(self.prorated, self.relations, lambda name: codes(own[name])) if self.prorated else {}
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -220,6 +229,8 @@ class Schema:
             raw["mostly_empty"] = [list(names) for names in self.mostly_empty]
         if self.comparisons:
             raw["comparisons"] = [_adapter(Comparison).dump_python(one, mode="json") for one in self.comparisons]
+        if self.prorated:
+            raw["prorated"] = [_adapter(Prorated).dump_python(one, mode="json") for one in self.prorated]
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -250,6 +261,7 @@ class Schema:
         kept |= {"structural_zeros": document.structural_zeros, "lookups": document.lookups}
         kept |= {"spreads": document.spreads, "unanswered": document.unanswered}
         kept |= {"mostly_empty": document.mostly_empty, "comparisons": document.comparisons}
+        kept |= {"prorated": document.prorated}
         schema = cls(columns, document.transform, **kept)
         if not all(_fits(one, schema) for one in schema.relations):
             raise _damaged("relations do not fit the columns")
@@ -278,6 +290,8 @@ class Schema:
             for one in schema.comparisons
         ):
             raise _damaged("comparisons do not fit the columns")
+        if not all({one.name, *one.others} <= set(counts) for one in schema.prorated):
+            raise _damaged("scores do not fit the columns")
         carried = {column.name for column in columns if isinstance(column, Carried)}
         if not all(one.by in carried and _codes_fit(one.codes, counts.get(one.name)) for one in schema.lookups):
             raise _damaged("what follows from carried columns does not fit the columns")
@@ -304,6 +318,7 @@ class _Document:
     unanswered: tuple[Unanswered, ...] = ()
     mostly_empty: tuple[tuple[str, ...], ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    prorated: tuple[Prorated, ...] = ()
 
 
 def _decided(one: Unasked, schema: Schema) -> bool:

@@ -71,6 +71,8 @@ def encode(
         x[:, dims] = column.encode(codes, u)
         if progress is not None:
             progress((i + 1) / len(columns))
+    for name, rows in schema.silent(lambda column: table.column(column.name).coded(column)).items():
+        missing[:, layout.slices[schema.modelled.index(name)]] |= rows[:, None]
     made = make_table(torch.from_numpy(x), torch.from_numpy(missing), layout)
     return Encoded(made._replace(rounding=rounding_in(schema)), keys)
 

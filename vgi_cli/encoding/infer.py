@@ -49,6 +49,7 @@ from vgi_cli.encoding.nested import nested_among
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.pairs import pairs_among
 from vgi_cli.encoding.proportional import proportional
+from vgi_cli.encoding.prorated import prorated_among, prorated_words
 from vgi_cli.encoding.quantities import as_quantity, quantities_among, quantity_words
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
@@ -57,6 +58,7 @@ from vgi_cli.encoding.skips import Skipped, skipped, skips_among, thresholds_amo
 from vgi_cli.encoding.spreads import spreads_among
 from vgi_cli.encoding.straight import torn
 from vgi_cli.encoding.structural_zeros import structural_zeros_among
+from vgi_cli.encoding.sums import CodedRows
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.encoding.texts import looks_written, read_as_numbers
 from vgi_cli.encoding.unshown_parts import unshown_lines
@@ -116,6 +118,7 @@ def infer_schema(
     doubts += capped(unshown_lines(table, schema))
     doubts += capped([*excepted_words(excepted, table, schema), *excepted_key_words(keys, schema)])
     doubts += capped(silent_key_words(table, schema))
+    doubts += prorated_words(table, schema)
     return schema, _notes(table, schema, rows is not None, kinds) + quantities + doubts
 
 
@@ -317,7 +320,8 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
     compared = comparisons_among(table, schema, bare) if looked else ()
     spreads = spreads_among(table, schema)
     schema = replace(schema, unasked=unasked_among(table, schema), structural_zeros=zeros, spreads=spreads)
-    schema = replace(schema, comparisons=compared)
+    prorated = prorated_among(CodedRows.of(table, schema), relations) if looked else ()
+    schema = replace(schema, comparisons=compared, prorated=prorated)
     return gaps_by_keys(table, replace(schema, unanswered=unanswered_among(table, schema, skips, kept)))
 
 

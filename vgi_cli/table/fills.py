@@ -135,12 +135,14 @@ class Holes:
 
 
 def absent(table: Table, schema: Schema) -> Bools:
-    """[N, columns] which cells of the modelled columns say nothing to a model: those that are missing, and levels that
-    the fit has not seen."""
+    """[N, columns] which cells of the modelled columns say nothing to a model: those that are missing, levels that the
+    fit has not seen, and what was computed from others of which some are missing (`columns/prorated.py`)."""
     out = np.zeros((table.N, len(schema.encoded)), bool)
     for i, column in enumerate(schema.encoded):
         cells = table.column(column.name)
         out[:, i] = cells.missing | column.unseen(cells) if isinstance(column, Levelled) else cells.missing
+    for name, rows in schema.silent(lambda column: table.column(column.name).coded(column)).items():
+        out[:, schema.modelled.index(name)] |= rows
     return out
 
 
