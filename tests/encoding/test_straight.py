@@ -44,6 +44,14 @@ def test_others_are_bent(table: pd.DataFrame) -> None:
     assert straight_in(table) == []
 
 
+def test_the_same_in_two_units_is_bent() -> None:
+    """Where a line leaves no more than both are rounded by, one is computed from the other, bent or not."""
+    crp = np.exp(np.random.default_rng(2).normal(1, 0.6, 400)).round(1)
+    table = pd.DataFrame({"mg": crp, "nmol": (9.524 * crp).round(), "own": np.random.default_rng(3).normal(size=400)})
+    assert straight_in(table.iloc[:, :2]) == straight_in(table[["nmol", "mg"]]) == straight_in(table) == []
+    assert straight_in(table.assign(nmol=table.nmol + 3 * (table.own > 0))) == ["mg", "nmol"]
+
+
 def test_logarithms_stay_where_these_are_what_is_close() -> None:
     """Ends of an interval over six decades that are a fifth apart: as they are, no line; as logarithms, one."""
     rng = np.random.default_rng(4)

@@ -17,6 +17,7 @@ import torch
 import vgi_cli
 from tests.clocks import ticking
 from tests.selection import first
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.errors import VgiWarning
 from vgi_cli.fitting import choosing
 from vgi_cli.fitting.contest import contest, scoring
@@ -368,6 +369,18 @@ def test_what_is_said_of_an_average_is_what_the_table_shows(
 ) -> None:
     said = average_words(league_of(*league), members_of(*members))
     assert said == f"imputations are drawn in turn from refits {words}"
+
+
+def test_what_says_each_other_is_hidden_together() -> None:
+    """The same in two units, as both are computed from each other; not a copy that differs by chance, nor a sum."""
+    crp = np.random.default_rng(0).gamma(2, 2, 200).round(1) + 0.1
+    other = np.random.default_rng(1).normal(5, 1, 200).round(1)
+    frame = pd.DataFrame({"mg": crp, "other": other, "nmol": (9.524 * crp).round(), "sum": crp + other})
+    schema = schema_alone(from_frame(frame.assign(near=crp + 0.1 * np.random.default_rng(2).integers(1, 4, 200))))
+    parts = torch.randint(scoring.PARTS, (200, 5), generator=torch.Generator().manual_seed(0))
+    together = contest._with_twins(parts, schema)
+    assert torch.equal(together[:, [0, 1, 3, 4]], parts[:, [0, 1, 3, 4]])
+    assert torch.equal(together[:, 2], parts[:, 0]) and not torch.equal(parts[:, 2], parts[:, 0])
 
 
 def test_columns_without_holes_are_not_scored_beside_those_with_holes() -> None:

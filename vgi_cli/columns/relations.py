@@ -214,6 +214,12 @@ class Relation:
         return self.how in ("groups", "bands", "part", "pairs")
 
     @property
+    def mutual(self) -> bool:
+        """Whether each of two columns says the other one, but for rounding."""
+        alone = len(self.names) == 2 and not self.slack and not self.apart
+        return alone and self.how in ("sum", "product", "log", "levels")
+
+    @property
     def of_levels(self) -> bool:
         """Whether several levels of the second column belong to one level, or have one number, of the first one."""
         return self.how == "groups" and not self.keys

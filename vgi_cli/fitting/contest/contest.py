@@ -221,6 +221,17 @@ class _Trial(NamedTuple):
     entry: tuple[Candidate, Scores] | None
 
 
+def _with_twins(parts: Tensor, schema: Schema) -> Tensor:
+    """The parts [R, columns] to which cells belong, those of two columns of which each says the other (the same in two
+    units) together: where one is observed, no model is needed for the other."""
+    parts = parts.clone()
+    for one in schema.relations:
+        if one.mutual:
+            first, second = sorted(schema.modelled.index(name) for name in one.names)
+            parts[:, second] = parts[:, first]
+    return parts
+
+
 class _Contest:
     """A contest that is held: the candidates enter one after the other."""
 
@@ -236,7 +247,7 @@ class _Contest:
         self._fold = torch.randperm(len(self._some), generator=generator) % scoring.FOLDS
         shape = (len(self._some), len(rows.table.layout.columns))
         self._odds = hole_odds(rows.at(self._some))
-        self._parts = torch.randint(scoring.PARTS, shape, generator=generator)
+        self._parts = _with_twins(torch.randint(scoring.PARTS, shape, generator=generator), rows.schema)
         self._encoded: dict[Encoding, Rows] = {encoding_of(recipe.table): rows}
         self._by_fold: dict[Encoding, Folds] = {}
         self._compared: dict[Encoding, ComparedRows] = {}
