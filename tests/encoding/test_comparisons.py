@@ -13,6 +13,7 @@ import vgi_cli
 from tests.schemas import checked
 from tests.selection import first
 from vgi_cli.columns.base import Encoding
+from vgi_cli.columns.comparisons import Comparison
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
@@ -355,3 +356,52 @@ def test_schemas_with_and_without_them_are_read() -> None:
             Schema.from_json(json.dumps({**raw, "comparisons": [{**raw["comparisons"][0], key: broken}]}))
     del raw["comparisons"]
     assert Schema.from_json(json.dumps(raw)).comparisons == ()
+
+
+def timed(seed: int = 0, rows: int = 400) -> pd.DataFrame:
+    """Parcels that are promised for a day, and delivered at some time of one."""
+    rng = np.random.default_rng(seed)
+    promised = np.datetime64("2024-01-10") + rng.integers(0, 120, rows)
+    delivered = promised.astype("datetime64[m]") + (rng.normal(8, 22, rows) * 60).astype(int)
+    frame = pd.DataFrame({"promised": promised.astype(str), "delivered": delivered.astype("datetime64[s]").astype(str)})
+    return frame.assign(on_time=np.where(delivered.astype("datetime64[D]") <= promised, "yes", "no"))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_day_of_a_time_is_compared_with_a_date(turned: bool) -> None:
+    """A number of either is moved to a day on the other side, and stays at its time of the day."""
+    frame = timed()[["delivered", "promised", "on_time"] if turned else ["promised", "delivered", "on_time"]]
+    schema = schema_of(holed(frame, 1))
+    (one,) = schema.comparisons
+    assert every_kept(schema)[-1] == "'on_time' is yes where the day of 'delivered' ≤ 'promised', else no"
+    assert Schema.from_json(schema.to_json()).comparisons == (one,)
+    assert breaks(from_frame(frame), schema) == [0]
+    late = frame.assign(delivered=frame.delivered.str.replace("2024", "2025"))
+    assert breaks(from_frame(late), schema) == [int((frame.on_time == "yes").sum())]
+    true = np.stack([column.codes(from_frame(frame).column(column.name)) for column in schema.encoded], 1)
+    place = {name: schema.modelled.index(name) for name in frame}
+    seconds = pd.to_datetime(frame.delivered).dt.hour * 3600 + pd.to_datetime(frame.delivered).dt.minute * 60
+    for name in frame:
+        missing = np.zeros(true.shape, bool)
+        missing[:, place[name]] = True
+        draws = np.where(missing, true[::-1], true)[None].copy()
+        assert not keep_comparisons(draws, true, missing, schema).count()
+        assert not one.excludes(*(draws[0, :, place[column]] for column in one.names)).any()
+        if name == "on_time":
+            assert (draws[0] == true).all()
+        if name == "delivered":
+            stays = np.mod(draws[0, :, place[name]] - true[0, place[name]] + seconds[0], 86400)
+            assert (stays == seconds.to_numpy()[::-1]).all()
+
+
+@pytest.mark.parametrize("days", ["first", "second"])
+def test_what_is_equal_lies_on_the_same_day(days: str) -> None:
+    rng = np.random.default_rng(0)
+    one = Comparison("flag", "a", "b", (0, 1, 1), float(rng.integers(-(10**6), 10**6)), days)  # type: ignore[arg-type]
+    dates, times = rng.integers(-500, 500, 200).astype(float), rng.integers(-(10**7), 10**7, 200).astype(float)
+    for place in (1, 2):
+        own, other = (times, dates) if one.is_time(place) else (dates, times)
+        equal = one.equal_to(place, other, own)
+        assert (one.signs(*((equal, other) if place == 1 else (other, equal))) == 1).all()
+        if one.is_time(place):
+            assert (np.mod(equal - own, 86400) == 0).all()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, final
+from typing import Annotated, Literal, final
 
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
+from vgi_cli.columns.clock import DAY
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 
 NOISE = 1e-12
@@ -30,7 +31,9 @@ class Comparison:
     first, second  of those that are compared
     codes          of the flag where first - second is negative, zero, and positive; None: no row says so, or rows with
                    several levels do
-    shift          of numbers 0; of moments how much later the origin of `second` is than that of `first`
+    shift          of numbers 0; of moments how much later the origin of `second` is than that of `first`; of a time
+                   whose day is compared the seconds from the beginning of the day that is 0 to the time that is
+    days           which of the two is such a time, beside a date; None: none is
     """
 
     flag: str
@@ -38,6 +41,7 @@ class Comparison:
     second: str
     codes: tuple[Code | None, Code | None, Code | None]
     shift: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+    days: Literal["first", "second"] | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names):
@@ -52,7 +56,22 @@ class Comparison:
 
     def signs(self, first: Floats, second: Floats) -> Ints:
         """[..] the places in `codes` of cells [..] that are compared; -1 where one is NaN."""
-        return signs_of(first, second + self.shift)
+        if self.days == "first":
+            return signs_of(day_of(first + self.shift), second)
+        return signs_of(first, second + self.shift if self.days is None else day_of(second + self.shift))
+
+    def is_time(self, place: int) -> bool:
+        """Whether the column at a place (1 or 2) is a time whose day is compared."""
+        return self.days == ("first", "second")[place - 1]
+
+    def equal_to(self, place: int, other: Floats, own: Floats) -> Floats:
+        """[..] what the cell at a place (1 or 2) is that is equal to the other one [..]: of a time, whose day is
+        compared, at the time of the day that it is `own` [..]."""
+        if self.days is None:
+            return other + (self.shift if place == 1 else -self.shift)
+        if not self.is_time(place):
+            return day_of(other + self.shift)
+        return other * DAY - self.shift + np.mod(own + self.shift, DAY)
 
     def said(self, first: Floats, second: Floats) -> Floats:
         """[..] the code of the flag beside cells [..]; NaN where nothing is said."""
@@ -73,17 +92,23 @@ class Comparison:
         """`'over' is yes where 'spent' > 'budget', else no`; where nothing is said of equal ones `'over' is yes where
         'spent' > 'budget', no where it is less`; of other levels `'result' is H, D, A where 'home' >, =, < 'away'`.
         `spelled`: its codes, as the flag writes them."""
+        first, second = (f"{'the day of ' * self.is_time(place)}'{self.names[place]}'" for place in (1, 2))
         levels = {code: text for code, text in zip(self.codes, spelled, strict=True) if code is not None}
         known = [place for place in (2, 1, 0) if self.codes[place] is not None]
         if len(levels) == 2 and known != [2, 1] and known != [1, 0]:
             told, other = sorted(levels, reverse=True)  # of no and yes, 0 and 1 the one that says it
             places = tuple(place for place, code in enumerate(self.codes) if code == told)
-            where = f"'{self.flag}' is {levels[told]} where '{self.first}' {SIGNS[places]} '{self.second}'"
+            where = f"'{self.flag}' is {levels[told]} where {first} {SIGNS[places]} {second}"
             if self.codes[1] is not None:
                 return f"{where}, else {levels[other]}"
             return f"{where}, {levels[other]} where it is {'less' if places == (2,) else 'greater'}"
         texts, signs = ", ".join(str(spelled[place]) for place in known), ", ".join(SIGNS[place,] for place in known)
-        return f"'{self.flag}' is {texts} where '{self.first}' {signs} '{self.second}'"
+        return f"'{self.flag}' is {texts} where {first} {signs} {second}"
+
+
+def day_of(seconds: Floats) -> Floats:
+    """[..] in which day, counted from the first second on, seconds [..] are."""
+    return np.floor(seconds / DAY)
 
 
 def signs_of(first: Floats, second: Floats) -> Ints:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.clock import DAY
 from vgi_cli.columns.comparisons import Comparison
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
@@ -78,13 +79,13 @@ def _moved(rows: Floats, missing: Bools, moving: Bools, one: Comparison, schema:
 
     left = np.arange(len(rows))
     for place in (1, 2):
-        k, side = places[place], 1 if place == 1 else -1
+        k = places[place]
         some = left[moving[left, k]]
         start, done = rows[some], np.zeros(len(some), bool)
-        other = start[:, places[3 - place]] + side * one.shift
+        other = one.equal_to(place, start[:, places[3 - place]], start[:, k])
         before, crossed = against(start, some), pairs_out_of_order(start, schema)
         related = checks.related(start, start, some)
-        for values in _tries(schema.encoded[k], start[:, k], other):
+        for values in _tries(schema.encoded[k], start[:, k], other, days=one.is_time(place)):
             trial = start.copy()
             trial[:, k] = values
             able = ~done & (one.said(trial[:, places[1]], trial[:, places[2]]) == trial[:, places[0]])
@@ -111,9 +112,10 @@ def redraw_compared(rows: DrawnRows, schema: Schema, found: Apart, keep: Callabl
     done = np.zeros(len(row), bool)
     for one, place in itertools.product(schema.comparisons, (1, 2)):
         places = [schema.modelled.index(name) for name in one.names]
-        k, other = places[place], exact[:, places[3 - place]] + (one.shift if place == 1 else -one.shift)
+        k = places[place]
+        other = one.equal_to(place, exact[:, places[3 - place]], exact[:, k])
         some = np.flatnonzero(own.missing[:, k] & broken(one, exact[:, places].T, own.missing[:, places].T) & ~done)
-        for values in _tries(schema.encoded[k], exact[some, k], other[some]):
+        for values in _tries(schema.encoded[k], exact[some, k], other[some], days=one.is_time(place)):
             at, moved = some[~done[some]], values[~done[some]]
             if not len(at):
                 break
@@ -131,12 +133,12 @@ def redraw_compared(rows: DrawnRows, schema: Schema, found: Apart, keep: Callabl
     found.mend(mended)
 
 
-def _tries(column: ModelledColumn, values: Floats, other: Floats) -> Iterator[Floats]:
+def _tries(column: ModelledColumn, values: Floats, other: Floats, *, days: bool) -> Iterator[Floats]:
     """What may be tried in place of values [n] of a column that lie on the wrong side of others: as far on the other
-    side, the same, next to them there, and on this side."""
+    side, the same, next to them there, and on this side; of times whose `days` are compared a day from there."""
     number = as_number(column)
     assert number is not None, "comparisons are of numbers"
-    step = 2 * half_digit(column) or STEP * column.deviation
+    step = DAY if days else 2 * half_digit(column) or STEP * column.deviation
     side = np.where(other >= values, 1.0, -1.0)
     across, along = (other + way * side * step for way in (1, -1))
     for wanted, where in ((2 * other - values, side), (other, side), (across, side), (along, -side)):

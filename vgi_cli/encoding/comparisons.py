@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.comparisons import NOISE, Comparison, signs_of
+from vgi_cli.columns.clock import DAY
+from vgi_cli.columns.comparisons import NOISE, Comparison, day_of, signs_of
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints, value_places
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.independence import GroupedRows
-from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, shift_between
+from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, days_and_times, shift_between
 from vgi_cli.table.base import Table
 
 LEVELS = (2, 3)
@@ -43,15 +45,16 @@ def comparisons_among(table: Table, schema: Schema, bare: Table) -> tuple[Compar
         for name, column in columns.items()
         if name not in settled and (places := _flag(column, codes[name])) is not None
     }
-    kinds = _kinds([column for column in columns.values() if as_number(column) is not None])
-    choice = len(flags) * sum(len(kind) * (len(kind) - 1) // 2 for kind in kinds)
+    numbers = [column for column in columns.values() if as_number(column) is not None]
+    kinds = [*_kinds(numbers, codes), *_days(numbers, codes)]
+    choice = len(flags) * sum(len(kind.shifts) * (len(kind.shifts) - 1) // 2 for kind in kinds)
     enough = ENOUGH + float(np.log(max(choice, 1)))
     rows = GroupedRows(table, schema, np.arange(table.N), codes)
     found: list[Comparison] = []
     for flag, places in flags.items():
         compared: list[tuple[int, Comparison]] = []
-        for first, second, shift in _may_compare(flag, places, kinds, codes):
-            one = _compared((flag, first, second), codes, shift)
+        for kind, first, second in _may_compare(flag, places, kinds):
+            one = _compared((flag, first, second), codes[flag], kind)
             if one is None:
                 continue
             own = np.where(np.isnan(one.said(codes[one.first], codes[one.second])), -1, places)
@@ -76,9 +79,25 @@ def _flag(column: ModelledColumn, codes: Floats) -> Ints | None:
     return places if LEVELS[0] <= places.max(initial=-1) + 1 <= LEVELS[1] else None
 
 
-def _kinds(columns: Sequence[ModelledColumn]) -> list[dict[str, float]]:
-    """Columns of numbers, or of moments, that may be compared: by name by how much later than the first one's their
-    origins are. Numbers of other units count other things."""
+class _Kind(NamedTuple):
+    """Columns that may be compared.
+
+    shifts  by name by how much later than the first one's their origins are
+    codes   by name [N] what is compared of them
+    begins  by the names of times, whose days are compared with dates, `shift` of a Comparison; none: there are none
+    """
+
+    shifts: Mapping[str, float]
+    codes: Mapping[str, Floats]
+    begins: Mapping[str, float] = {}
+
+    def able(self, first: str, second: str) -> bool:
+        """Whether these two may be compared: two times, or two dates, are not as such."""
+        return not self.begins or (first in self.begins) != (second in self.begins)
+
+
+def _kinds(columns: Sequence[ModelledColumn], codes: Mapping[str, Floats]) -> list[_Kind]:
+    """Columns of numbers, or of moments, by codes [N]. Numbers of other units count other things."""
     kinds: list[tuple[ModelledColumn, dict[str, float]]] = []
     for column in columns:
         for first, own in kinds:
@@ -88,7 +107,20 @@ def _kinds(columns: Sequence[ModelledColumn]) -> list[dict[str, float]]:
                 break
         else:
             kinds.append((column, {column.name: 0.0}))
-    return [own for _, own in kinds if len(own) > 1]
+    return [_Kind(own, codes) for _, own in kinds if len(own) > 1]
+
+
+def _days(columns: Sequence[ModelledColumn], codes: Mapping[str, Floats]) -> Iterator[_Kind]:
+    """Each column of dates with those of times, whose days are compared with it, by codes [N]."""
+    for date in columns:
+        begins = {
+            time.name: between[1]
+            for time in columns
+            if (between := days_and_times(date, time)) is not None and between[0][0] == DAY
+        }
+        if begins:
+            days = {name: day_of(codes[name] + begin) for name, begin in begins.items()}
+            yield _Kind(dict.fromkeys([date.name, *begins], 0.0), {date.name: codes[date.name], **days}, begins)
 
 
 def _unit(column: ModelledColumn) -> tuple[str, str]:
@@ -97,18 +129,17 @@ def _unit(column: ModelledColumn) -> tuple[str, str]:
     return ("", "") if notation is None else (notation.prefix.strip(), notation.suffix.strip())
 
 
-def _may_compare(
-    flag: str, places: Ints, kinds: Sequence[Mapping[str, float]], codes: Mapping[str, Floats]
-) -> Iterator[tuple[str, str, float]]:
-    """Which pairs of columns may say what a flag is, as far as some rows of each of its levels (their numbers `places`
-    [N]) tell, of which those of two have both; with what the second one is moved by."""
+def _may_compare(flag: str, places: Ints, kinds: Sequence[_Kind]) -> Iterator[tuple[_Kind, str, str]]:
+    """Which pairs of columns of a kind may say what a flag is, as far as some rows of each of its levels (their numbers
+    `places` [N]) tell, of which those of two have both."""
     of = [np.flatnonzero(places == level) for level in range(int(places.max()) + 1)]
-    some = [own[np.linspace(0, len(own) - 1, min(len(own), LOOK)).astype(int)] for own in of]
+    some = [rows[np.linspace(0, len(rows) - 1, min(len(rows), LOOK)).astype(int)] for rows in of]
     for kind in kinds:
-        names = [name for name in kind if name != flag]
+        names = [name for name in kind.shifts if name != flag]
         above, both = np.zeros((2, len(some), len(names), len(names)), bool)
         for level, rows in enumerate(some):
-            values = np.stack([codes[name][rows] + kind[name] for name in names], 1) if names else np.zeros((0, 0))
+            own = [kind.codes[name][rows] + kind.shifts[name] for name in names]
+            values = np.stack(own, 1) if names else np.zeros((0, 0))
             over = values + 2 * NOISE * np.abs(values)
             above[level] = (values[:, :, None] > over[:, None, :]).any(0)
             known = (~np.isnan(values)).astype(np.float32)
@@ -116,16 +147,18 @@ def _may_compare(
         able, unequal = above.sum(0) <= 1, above.any(0)
         able &= able.T & (unequal | unequal.T) & (both.sum(0) >= LEVELS[0])
         for i, j in np.argwhere(np.triu(able, 1)).tolist():
-            yield names[i], names[j], kind[names[j]] - kind[names[i]]
+            if kind.able(names[i], names[j]):
+                yield kind, names[i], names[j]
 
 
-def _compared(names: tuple[str, str, str], codes: Mapping[str, Floats], shift: float) -> Comparison | None:
-    """What a flag says of two columns, by their `names` and codes [N]; None where a sign of the difference that is not
-    zero goes with several levels, or all go with one. Of two levels the later column is named first (what was spent,
-    beside a budget)."""
+def _compared(names: tuple[str, str, str], codes: Floats, kind: _Kind) -> Comparison | None:
+    """What a flag (codes [N]) says of two columns of a kind, by their `names`; None where a sign of the difference that
+    is not zero goes with several levels, or all go with one. Of two levels the later column is named first (what was
+    spent, beside a budget)."""
     flag, first, second = names
-    signs = signs_of(codes[first], codes[second] + shift)
-    levels = [np.unique(codes[flag][(signs == sign) & ~np.isnan(codes[flag])]) for sign in range(3)]
+    shift = kind.shifts[second] - kind.shifts[first]
+    signs = signs_of(kind.codes[first], kind.codes[second] + shift)
+    levels = [np.unique(codes[(signs == sign) & ~np.isnan(codes)]) for sign in range(3)]
     if max(len(levels[0]), len(levels[2])) > 1:
         return None
     below, equal, above = (float(own[0]) if len(own) == 1 else None for own in levels)
@@ -133,8 +166,13 @@ def _compared(names: tuple[str, str, str], codes: Mapping[str, Floats], shift: f
     if len(said - {None}) < LEVELS[0]:
         return None
     if len(said - {None}) == LEVELS[0]:
-        return Comparison(flag, second, first, (above, equal, below), -shift)
-    return Comparison(flag, first, second, (below, equal, above), shift)
+        first, second, below, above, shift = second, first, above, below, -shift
+    if not kind.begins:
+        return Comparison(flag, first, second, (below, equal, above), shift)
+    days: Literal["first", "second"] = "first" if first in kind.begins else "second"
+    return Comparison(
+        flag, first, second, (below, equal, above), kind.begins[first if days == "first" else second], days
+    )
 
 
 def _nats(flag: Ints, *numbers: Floats | Ints) -> float:
