@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pytest
 
 from tests.table.helpers import save
 from vgi_cli.columns.number import Number
-from vgi_cli.encoding.codes import far_values
+from vgi_cli.encoding.codes import far_values, slipped_signs
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.columns import TableInFiles
 from vgi_cli.table.frames import from_frame
@@ -147,3 +148,20 @@ def test_what_may_be_usual_far_from_others_is_no_pile() -> None:
         amounts, of_people = np.exp(rng.normal(3, 1, 400)).round(1), np.repeat(rng.standard_t(4, 40).round(1), 10)
         for values in (amounts, of_people, np.append(amounts, [amounts.max() * 2.5] * 10)):
             assert far_values(values, piles=True) == far_values(values)
+
+
+@pytest.mark.parametrize("slips", [1, 2, 5])
+def test_signs_that_slipped(slips: int) -> None:
+    """Of weights, not of a balance that may be negative, nor of temperatures."""
+    rng = np.random.default_rng(slips)
+    weights = np.exp(rng.normal(4.3, 0.2, 400)).round(1)
+    weights[:slips] *= -1
+    assert slipped_signs(weights).tolist() == np.sort(weights[:slips]).tolist()
+    lines = infer_schema(from_frame(pd.DataFrame({"weight": weights, "other": rng.normal(size=400)})))[1]
+    assert any(f"{weights[0]:g}" in line and "far from all other" in line for line in lines)
+    assert not len(slipped_signs(np.append(weights, 0.0)))
+    assert not len(slipped_signs(np.append(weights, -1.0))) and not len(slipped_signs(np.append(weights, -500.0)))
+    for seed in range(200):
+        other = np.random.default_rng(seed)
+        signed = other.normal(50, 20, int(other.choice([30, 100, 400, 2_000]))).round(1)
+        assert not len(slipped_signs(signed)), seed

@@ -54,6 +54,10 @@ PILE_AWAY, FEWEST_BESIDE, MOST_PILED = 1.5, 10, 0.1
 switched on): a value beyond the tail of its side that FEWEST_PILED cells hold or more, and SO_OFTEN times as many as
 hold the next one. Different other values at least, and the share of cells at most that hold it: what more hold is
 usual."""
+FEWEST_POSITIVE, FEW_NEGATIVE, AWAY, SO_WIDE = 20, 0.02, 0.25, 4.0
+"""A sign may have slipped where so many numbers are positive and this share is negative at most, the least positive one
+is this share of their median at least, and the gap to the negative ones is so many times the widest between those below
+the median."""
 FAR, BELOW = "far from all other values", "negative, unlike all other values"
 ZERO = "far below all other values, none of which is near zero,"
 PILED = "a pile beyond a gap, above all other values,"
@@ -168,9 +172,24 @@ def unlike_others(column: Number | Moment, values: Floats) -> dict[Far, str]:
     found = dict.fromkeys(_unusual(column, list(away), len(values)), FAR)
     if isinstance(column, Moment):
         return found
+    found |= dict.fromkeys((one for one in _held(values, slipped_signs(values)) if one.cells == 1), FAR)
     piled = dict.fromkeys(piled_codes(values), PILED)
     zeros = dict.fromkeys(_held(values, np.zeros(int(zero_far_below(values)))), ZERO)
     return {**piled, **dict.fromkeys(negative_codes(values), BELOW), **_small_codes(values), **zeros, **found}
+
+
+def slipped_signs(values: Floats) -> Floats:
+    """[k] the negative ones of some finite values, where each may be one of the positive ones whose sign slipped (a
+    weight of -98.4 kg): these keep away from zero, and the negative ones are of their size."""
+    below, above = np.unique(values[values < 0]), np.sort(values[values > 0])
+    few = 0 < int((values < 0).sum()) <= max(1.0, FEW_NEGATIVE * len(values)) and not (values == 0).any()
+    if not few or len(above) < FEWEST_POSITIVE:
+        return below[:0]
+    least, middle = float(above[0]), float(np.median(above))
+    widest = float(np.diff(above[above <= middle]).max(initial=0.0))
+    like_them = bool((-below >= least).all() and (-below <= above[-1]).all())
+    apart = least >= AWAY * middle and least - float(below[-1]) >= SO_WIDE * widest
+    return below if like_them and apart else below[:0]
 
 
 def _held(values: Floats, some: Floats) -> list[Far]:
