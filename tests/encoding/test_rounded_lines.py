@@ -15,6 +15,7 @@ from tests.selection import first
 from vgi_cli.columns.relations import Relation
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.keeping import keep_relations
+from vgi_cli.encoding.relations import departing
 from vgi_cli.table.frames import from_frame
 
 N = 500
@@ -122,3 +123,17 @@ def test_a_line_through_zero_comes_before_one_with_a_constant_of_more_digits_tha
 def test_half_way_is_of_what_is_rounded_to_the_nearest_value() -> None:
     with pytest.raises(ValueError, match="does not fit"):
         Relation(names=("a", "b"), weights=(1, -2), half_way="even")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_line_of_any_weights_is_found_where_both_columns_are_fine(seed: int) -> None:
+    """Of each cell the other one says what it is, to half a step."""
+    rng = np.random.default_rng(seed)
+    percent = np.exp(rng.normal(np.log(6.2), 0.18, 500)).round(1)
+    frame = pd.DataFrame(
+        {"percent": percent, "mmol": np.round(10.929 * (percent - 2.15)), "age": rng.integers(20, 90, 500)}
+    )
+    (relation,) = schema_of(frame.mask(rng.random(frame.shape) < 0.1)).relations
+    assert {*relation.names} == {"percent", "mmol"} and relation.how == "sum" and relation.rounded
+    half = 0.5 if relation.names[0] == "mmol" else 0.05
+    assert departing(relation, frame[list(relation.names)].to_numpy(float), half).mean() < 0.01

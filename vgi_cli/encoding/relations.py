@@ -44,6 +44,7 @@ from vgi_cli.encoding.redundant import (
 )
 from vgi_cli.encoding.rounding_law import by_rounding
 from vgi_cli.encoding.sums import (
+    FEWEST_VALUES,
     FLOAT,
     MOST_DIGITS,
     NEARLY,
@@ -514,8 +515,10 @@ class _Candidate:
         if self.one.how == "product":
             percent = tuple(self.percent[place] for place in places) if self.one.percent else ()
             return product_of(names, rows, self.digits, self.way == "exact", percent)
-        relation = sum_of(names, rows, self.digits.at(places), self.way, plain=self.rough)
-        return relation if relation is not None and _is_plain(relation, self.one, self.digit) else None
+        plain = self.rough and not _is_fine(rows, self.digit)
+        relation = sum_of(names, rows, self.digits.at(places), self.way, plain=plain)
+        kept = relation is not None and (plain is not self.rough or _is_plain(relation, self.one, self.digit))
+        return relation if kept else None
 
     def _is_sound(self, relation: Relation, rows: Floats, places: Sequence[int], used: int) -> bool:
         """Whether a relation that was found among so many columns says something of rows [n, places], and these enough
@@ -723,6 +726,13 @@ def _is_plain(relation: Relation, one: Redundant, digit: float) -> bool:
         return True
     constant, even = relation.constant / (2 * digit), np.ptp(np.abs(relation.weights[1:])) < TIE
     return _in_parts(relation, PARTS_OF_ONE if even else PLAIN_PARTS) and bool(abs(constant - np.rint(constant)) < TIE)
+
+
+def _is_fine(rows: Floats, digit: float) -> bool:
+    """Whether two columns [n, 2], the first of which is rounded to twice a `digit`, are fine enough for a line through
+    all rows to be no chance (the same laboratory value in percent and in mmol/mol)."""
+    values = [len(np.unique(column)) for column in rows.T]
+    return len(values) == 2 and min(values) >= FEWEST_VALUES and digit <= OPEN * float(rows[:, 0].std())
 
 
 def _in_parts(relation: Relation, most: int) -> bool:
