@@ -19,6 +19,7 @@ from vgi_cli.columns.lattice import (
     SHARE,
     Lattice,
     Spike,
+    are_few,
     are_few_apart,
     are_shorter,
     fewest_at_end,
@@ -332,7 +333,7 @@ def _form(
     significant = _significant(observed, lattice)
     levels = _levels(observed, resolution)
     if levels:
-        scale = fit_scale(numbers_of(observed.values, levels), encoding.transform, 1.0)
+        scale = fit_scale(numbers_of(observed.values, levels), encoding.transform, 1.0, few=True)
         lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
         return Form(lattice, dequantise, None, levels, (), lower, upper, None, None, (), scale, deviation)
     open_range = resolution is None or observed.lifted or observed.few
@@ -352,7 +353,8 @@ def _form(
     if resolution is not None and observed.scaled:
         heaps, significant = _heaps(observed, tail, lattice, resolution, significant)
         spikes = _spikes(observed, tail, resolution, heaps, pile)
-    scale = fit_scale(tail, encoding.transform, resolution, spikes, heaps, logs=encoding.logs)
+    alone = resolution is not None and pile is None and not spikes and heaps is None and are_few(observed.values)
+    scale = fit_scale(tail, encoding.transform, resolution, spikes, heaps, logs=encoding.logs, few=alone)
     apart = spikes or heaps or pile is not None or scale.logs is not None
     sd = deviation if apart else None
     return Form(lattice, dequantise, significant, (), gaps, *bounds, pile, heaps, spikes, scale, sd)

@@ -360,6 +360,12 @@ def find_gaps(values: Floats, resolution: float) -> tuple[tuple[float, float], .
     return tuple((spelled(gap), spelled(gap + 1)) for gap in gaps.tolist())
 
 
+def are_few(values: Floats) -> bool:
+    """Whether observed values [n] are MOST_LEVELS different ones at most, each held by BESIDE cells."""
+    distinct, counts = np.unique(values, return_counts=True)
+    return len(distinct) <= MOST_LEVELS and int(counts.min()) >= BESIDE
+
+
 def are_few_apart(values: Floats, resolution: float, gaps: tuple[tuple[float, float], ...]) -> bool:
     """Whether observed values [n] are MOST_LEVELS at most, each held by BESIDE cells, and all places between them are
     in `gaps`, which take up the most of the range."""

@@ -36,6 +36,11 @@ NEAREST, FARTHER = 5, 2.5
 """Values between the edge of a spike and the knot beside it, and how many times as many to the next one."""
 HAIR = 1e-9
 """How near to the edge of a spike, in normal scores, its sides come."""
+WITHIN = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
+"""Shares of the cell of one of few values at which there are knots."""
+HAIRLINE, SAME_EDGE = 0.01, 1e-6
+"""Of the normal scores between two of few values the share that a gap beside them has on either side; and of the width
+of a cell by how much the edges of two differ that are one."""
 LARGE = 0.1
 """Share of the values from which on a spike between others is told apart from them by knots at its edges."""
 COARSE, HELD = 0.25, 0.05
@@ -256,6 +261,7 @@ def fit_scale(
     heaps: Heaps | None = None,
     *,
     logs: bool | None = None,
+    few: bool = False,
 ) -> Scale:
     """The codec state for observed values [n] that are not all equal.
 
@@ -267,6 +273,8 @@ def fit_scale(
     spikes      values that are spread wider
     heaps       multiples that are
     logs        whether logarithms are taken, where they can be; None: of values over decades
+    few         whether there are few values, each of which is told apart from the others by knots at its edges;
+                `linear` bends them too where there are gaps between them
     """
     if transform == "none":
         return Scale(0.0, 1.0)
@@ -275,19 +283,21 @@ def fit_scale(
     own = [(spike.holds(values, step), bool(spike.holds(ends, step).any())) for spike in spikes]
     rooms = [rows for rows, last in own if last or rows.mean() >= LARGE]
     held = max(float((np.abs(values - end) <= 0.5 * step).mean()) for end in ends)
-    over = log_ends(values, step, logs) if not spikes and heaps is None else None
+    over = log_ends(values, step, logs) if not spikes and heaps is None and not few else None
     if over is not None:
         below, above = (_logarithm(values + side * widths, over) for side in (-0.5, 0.5))
         values, widths = 0.5 * (below + above), above - below
     values = stretched(values, 0.5, spikes, step, heaps)
     linear = replace(_standard(values), logs=over)
-    if transform == "linear" and not rooms and (held < HELD or widths.mean() < COARSE * linear.sd):
+    gaps = few and bool((np.diff(np.unique(values)) > 1.5 * step).any())
+    if transform == "linear" and not rooms and not gaps and (held < HELD or widths.mean() < COARSE * linear.sd):
         return linear
     u, widths = (values - linear.mean) / linear.sd, widths / linear.sd
     cells = _Cells.of(u, widths) if widths.any() else None
-    u_k, z_k, slope = _normal_knots(u, cells, [_edges(u, widths, own) for own in rooms])
+    edges = [_edges(u, widths, own) for own in rooms]
+    u_k, z_k, slope = _normal_knots(u, cells, edges) if cells is None or not few else _knots_of_few(cells)
     tail = None
-    if over is None and not spikes and len(u) >= FEWEST and widths.mean() < COARSE:
+    if over is None and not spikes and not few and len(u) >= FEWEST and widths.mean() < COARSE:
         tail, slope = _lower_tail(values - 0.5 * widths * linear.sd, linear, u_k, z_k, slope)
     bent = Scale(linear.mean, linear.sd, _triples(u_k, z_k, slope), over, tail)
     whole, of_u = NormalCodec(bent), NormalCodec(replace(bent, mean=0.0, sd=1.0, logs=None, tail=None))
@@ -391,12 +401,37 @@ def _normal_knots(u: Floats, cells: _Cells | None, rooms: Sequence[Sequence[_Edg
     apart = 4 * float(np.spacing(np.abs(knots).max()))  # of neighbouring float64 numbers there
     steps = np.append(0.0, np.cumsum(np.maximum(np.diff(z) * spread / STEEPEST, apart)))
     knots = np.maximum.accumulate(knots - steps) + steps
+    return knots, z, _slopes(knots, z, spread)
+
+
+def _knots_of_few(cells: _Cells) -> tuple[Floats, Floats, Floats]:
+    """Knots (u, normal score, slope) of a smooth map to the standard normal by which each of few values has as much
+    room as its share, and what lies in a gap between two of them hardly any: the edges of their cells, and places
+    within these, which are uniform there."""
+    n, half, score = int(cells.counts.sum()), 0.5 * cells.widths, np.vectorize(NormalDist().inv_cdf)
+    above = np.minimum(np.cumsum(cells.counts) / n, 1 - 0.5 / n)
+    below = np.append(0.5 / n, above[:-1])
+    low, high = score(below), score(above)
+    room = HAIRLINE * np.minimum(np.diff(low), np.diff(high))
+    low[1:], high[:-1] = low[1:] + room, high[:-1] - room
+    inner = score(below + np.outer(WITHIN, above - below))
+    knots = np.stack([cells.values + (2 * place - 1) * half for place in (0.0, *WITHIN, 1.0)], 1)
+    z = np.stack([low, *inner, high], 1)
+    joined = knots[1:, 0] - knots[:-1, -1] <= SAME_EDGE * cells.widths[1:]  # neighbours without a gap
+    z[1:, 0] = np.where(joined, 0.5 * (z[1:, 0] + z[:-1, -1]), z[1:, 0])
+    kept = np.ones(knots.shape, bool)
+    kept[:-1, -1] = ~joined
+    return knots[kept], z[kept], _slopes(knots[kept], z[kept], _spread(np.repeat(cells.values, cells.counts)))
+
+
+def _slopes(knots: Floats, z: Floats, spread: float) -> Floats:
+    """The slopes of a map at its knots, of which those next to each other differ; `spread`: of the values."""
     secant = np.diff(z) / np.diff(knots)
     # Geometric means treat the map and its inverse alike, and stay moderate where neighbouring secants differ wildly.
     between = np.minimum(np.sqrt(secant[1:] * secant[:-1]), SHARPEST * np.minimum(secant[1:], secant[:-1]))
     slope = np.concatenate([secant[:1], between, secant[-1:]])
     slope[[0, -1]] = np.minimum(slope[[0, -1]], TAIL / spread)
-    return knots, z, slope
+    return slope
 
 
 class _Edge(NamedTuple):
