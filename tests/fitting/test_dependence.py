@@ -214,6 +214,7 @@ def test_where_nobody_says_levels_shift_the_numbers_and_take_turns_in_few_rows(
     assert not turns or (any(turns[1::2]), any(turns[::2])) == (taken != "none", taken == "linear")
 
 
+@pytest.mark.slow
 @pytest.mark.full_fits
 def test_no_refit_fills_a_column_far_off_where_it_is_hardly_observed(tmp_path: Path) -> None:
     """Where y is missing for large x, a component of a refit may have next to no y: the mean of y there was 7 standard
