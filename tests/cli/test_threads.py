@@ -130,7 +130,7 @@ def test_chains_and_scores_are_the_same_by_any_number_of_processes(
 
 def test_a_fit_that_is_stopped_keeps_what_its_processes_scored(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:
     both(40)[["g", "a", "b"]].to_csv("t.csv", index=False)
-    few = ("--set", "bootstrap=none", "--set", "trees=none", "--set", "table.transform=linear", "--threads", "2")
+    few = ("--set", "bootstrap=none", "--set", "trees=none", "--threads", "2")
     whole = vgi("fit", "t.csv", "--out", "whole", *few)
     assert whole.code == 0, whole.err
     here, real = os.getpid(), scoring.columns_of

@@ -99,7 +99,7 @@ def test_a_card_that_was_changed_stays_and_is_no_damage(vgi: Vgi, data: Path) ->
 
 
 def test_a_run_that_a_time_limit_ended_has_one(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticking(monkeypatch, 0.02)
+    ticking(monkeypatch, 0.005)
     done = vgi("fit", "t.csv", *TRAINED, "--epochs", "1000000", "--time-limit", "2s", "--out", "run")
     assert done.code == 0, done.err
     text = Path("run", CARD).read_text(encoding="utf-8")

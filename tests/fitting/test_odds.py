@@ -91,7 +91,7 @@ def test_cells_of_a_comparison_count_by_them(tmp_path: Path, monkeypatch: pytest
     for name, odds in (("odds", hole_odds), ("even", lambda rows: torch.ones_like(hole_odds(rows)))):
         monkeypatch.setattr(contest, "hole_odds", odds)
         few = {"trees": "none", "bootstrap": "none", "table.transform": "linear"}
-        vgi_cli.fit(confounded(60), out=tmp_path / name, threads=1, set=few)
+        vgi_cli.fit(confounded(120), out=tmp_path / name, threads=1, set=few)
         league = json.loads((tmp_path / name / "contest.json").read_text())["candidates"]
         found.append({one["title"]: (one["cells"], one["loglik"]) for one in league})
     assert found[0].keys() == found[1].keys() and len(found[0]) > 1

@@ -154,15 +154,10 @@ def test_a_level_that_the_law_rules_out_is_filled_as_if_it_were_rare(monkeypatch
         return out
 
     monkeypatch.setattr(trees, "_factors", watched)
-    given: dict[str, Any] = {
-        "model": "mixture",
-        "seed": 3,
-        "threads": 1,
-        "set": {"model.components": 3, "bootstrap": 2},
-    }
+    given: dict[str, Any] = {"model": "mixture", "seed": 3, "threads": 1, "set": {"model.components": 3}}
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        tables = vgi_cli.fit(frame, **given).impute(m=2)
+        tables = vgi_cli.fit(frame, **given).impute(m=4)
     assert any(found)
     hidden = frame["town"].isna().to_numpy()
     assert all((table["town"].to_numpy() == names)[hidden].all() for table in tables)

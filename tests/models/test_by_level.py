@@ -153,7 +153,7 @@ def test_each_level_may_have_several_components(dependence: str) -> None:
 def test_held_out_rows_choose_how_many_components_each_level_has() -> None:
     config = MixtureConfig.model_validate({"by": "a", "covariance": "full", "dependence": "linear"})
     chosen = {}
-    for name, x in (("one", rows_of(400)), ("two", two_humps(400))):
+    for name, x in (("one", rows_of(250)), ("two", two_humps(250))):
         table = TensorTable(x, torch.zeros_like(x, dtype=torch.bool), LAYOUT)
         sizing = choose_size(GaussianMixture, config, ComparedRows(table, torch.Generator().manual_seed(0)), EmConfig())
         chosen[name] = sizing.config.components

@@ -456,7 +456,7 @@ def any_column(draw: np.random.Generator, code: np.ndarray, effect: np.ndarray) 
 def test_codes_are_found_by_sums_over_groups_as_by_single_regressions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether columns are looked at in parts or all at once."""
     codes = 0
-    for seed in range(40):
+    for seed in range(80):
         draw = np.random.default_rng(seed)
         n, P = int(draw.choice([30, 60, 200])), int(draw.integers(3, 12))
         code, effect = draw.integers(0, draw.integers(4, 20), n), draw.normal(size=20) * draw.uniform(0, 9)
