@@ -33,8 +33,13 @@ settings.load_profile("shared")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Runs that ask for slow tests look at more examples."""
-    if "slow" in config.option.markexpr.replace("not slow", ""):
+    if asks_for_slow(config):
         settings.load_profile("thorough")
+
+
+def asks_for_slow(config: pytest.Config) -> bool:
+    """Whether slow tests run too."""
+    return "slow" in config.option.markexpr.replace("not slow", "")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -85,13 +90,29 @@ SHORT = {
 }
 """Settings of fits, comparisons of models and draws in tests that are not marked `full_fits`."""
 
+LESS_SHORT = {
+    "fitting.refits.COUNT": 5,
+    "methods.em.bootstrap.TOLERANCE": 1e-2,
+    "methods.em.bootstrap.ANEW_TOLERANCE": 1e-2,
+    "fitting.contest.judges.EPOCHS": 3,
+    "fitting.trial.SECONDS": 0.02,
+    "methods.em.sizing.EPOCHS": 2,
+    "methods.start.ITERATIONS": 4,
+    "models.gaussian.fa.FactorAnalysis.tolerance": 1e-4,
+    "models.gaussian.mixture.GaussianMixture.tolerance": 1e-4,
+    "samplers.lengths.MOST_ROUNDS": 40,
+    "samplers.latent.SWEEPS": 20,
+    "evaluation.imputation.DIRECTIONS": 10,
+}
+"""Those of them that are others where slow tests run, in which it matters more often how well a fit has settled."""
+
 
 @pytest.fixture(autouse=True, scope="session")
-def short_fits() -> Iterator[dict[str, float]]:
+def short_fits(request: pytest.FixtureRequest) -> Iterator[dict[str, float]]:
     """Short fits, comparisons and draws; gives what they are for users."""
     usual = {name: pkgutil.resolve_name(f"vgi_cli.{name}") for name in SHORT}
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in SHORT.items():
+        for name, value in (SHORT | (LESS_SHORT if asks_for_slow(request.config) else {})).items():
             patch.setattr(f"vgi_cli.{name}", value)
         yield usual
 
