@@ -185,6 +185,7 @@ def test_the_sampler_draws_from_a_run_that_has_no_conditionals(
     monkeypatch.setattr(plmcmc, "FEWEST_STEPS", 10)
     monkeypatch.setattr(plmcmc, "STEPS_PER_COLUMN", 1)
     flow = ["--model", "flow", "--method", "complete", "--set", "model.steps=1", "--set", "model.hidden=6"]
+    flow += ["--set", "bootstrap=none"]
     assert vgi("fit", "test.csv", *flow, "--epochs", "2", "--threads", "1", "--out", "run").code == 0
     ask = ["impute", "--checkpoint", "run", "data.csv", "--m", "2", "-v"]
     done = vgi(*ask, "--plugin", "walk.py", "--sampler", "walk", "-o", "out.csv")
@@ -198,7 +199,8 @@ def test_the_sampler_draws_from_a_run_that_has_no_conditionals(
     done = vgi(*ask, "--sampler", "walk", "-o", "other.csv")
     assert done.code == 2 and done.error == "unknown sampler 'walk'"
     assert done.hint.endswith("(a name from a plugin needs --plugin FILE.py)")
-    assert vgi("fit", "data.csv", "--model", "vae", "--method", "mvae", "--epochs", "1", "--out", "vae").code == 0
+    vae = ["--model", "vae", "--method", "mvae", "--epochs", "1", "--set", "bootstrap=none"]
+    assert vgi("fit", "data.csv", *vae, "--out", "vae").code == 0
     done = vgi("impute", "--checkpoint", "vae", "--plugin", "walk.py", "--sampler", "walk", "-o", "other.csv")
     assert done.code == 2 and done.error.startswith("sampler 'walk' needs a log density, which a run of model 'vae'")
 

@@ -58,7 +58,7 @@ CASES = [
         for case in product(("single",), ("gaussian", "spline"), (False, True), (False, True))
     ),
     *some(
-        [("block", "gaussian", False, True), ("block", "spline", True, False), ("levels", "gaussian", False, False)],
+        [("block", "spline", True, False), ("levels", "gaussian", False, False)],
         [
             ("block", "gaussian", True, True),
             ("block", "spline", False, False),

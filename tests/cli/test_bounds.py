@@ -131,6 +131,7 @@ def test_a_run_of_an_earlier_version_fills_within_its_observed_range(vgi: Vgi, f
     assert Schema.from_json(RunFolder.open(Path("run")).text("schema.json")).format == 10
 
 
+@pytest.mark.slow
 def test_a_missing_tail_takes_nothing_from_variance_and_slope(tmp_path: Path) -> None:
     """1,000 rows, y missing beyond x = 0.5 (31 %): bias of fills without bounds, and of those in the observed range."""
     rng = np.random.default_rng(0)

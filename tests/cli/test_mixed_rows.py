@@ -142,6 +142,7 @@ def unpack(folder: str) -> None:
     run.save({"imputations": {**kept, "values": values[kept["missing"]]}}, {})
 
 
+@pytest.mark.slow
 def test_a_run_that_kept_levels_as_floats_is_read_and_resumed(vgi: Vgi, data: Path) -> None:
     start = ["data.csv", *KINDS, *MIXTURE, *VGI, *STEADY]
     check(vgi("fit", *start, "-o", "whole"))

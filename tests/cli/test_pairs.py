@@ -43,7 +43,7 @@ def test_prices_follow_from_items_and_sizes(vgi: Vgi, tmp_path: Path, flags: lis
 
 
 def test_samples_other_tables_and_what_is_said(vgi: Vgi, tmp_path: Path) -> None:
-    truth = drinks()
+    truth = drinks(120)
     truth.to_csv(tmp_path / "t.csv", index=False)
     check = vgi("check", tmp_path / "t.csv", "--no-trial")
     assert check.code == 0 and WORDS in check.out + check.err

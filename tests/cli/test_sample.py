@@ -45,6 +45,7 @@ def mixed(N: int = 300) -> pd.DataFrame:
     return frame.assign(same="x", id=[f"p{i}" for i in range(N)], note=[f"note {i}, long" for i in range(N)])
 
 
+@pytest.mark.slow
 def test_samples_have_the_moments_of_the_model_and_give_it_again(tmp_path: Path) -> None:
     def moments(run: vgi_cli.Run) -> tuple[np.ndarray, np.ndarray]:
         model = run.model().double()

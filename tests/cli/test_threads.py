@@ -94,7 +94,7 @@ def test_a_fit_is_the_same_by_any_number_of_processes(
 
 SMALL = [word for key in ("model.blocks=0", "model.hidden=4", "model.steps=1") for word in ("--set", key)]
 CHAINS = [
-    ("flow", "metropolis", ["--set", "bootstrap=3", *SMALL]),
+    ("flow", "metropolis", ["--set", "bootstrap=2", *SMALL]),
     pytest.param("flow", "gibbs", ["--set", "bootstrap=0", *SMALL], marks=pytest.mark.slow),
     pytest.param("vae", "latent", ["--set", "bootstrap=0"], marks=pytest.mark.slow),
 ]
@@ -130,7 +130,7 @@ def test_chains_and_scores_are_the_same_by_any_number_of_processes(
 
 def test_a_fit_that_is_stopped_keeps_what_its_processes_scored(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:
     both(40)[["g", "a", "b"]].to_csv("t.csv", index=False)
-    few = ("--set", "bootstrap=none", "--threads", "2")
+    few = ("--set", "bootstrap=none", "--set", "trees=none", "--threads", "2")
     whole = vgi("fit", "t.csv", "--out", "whole", *few)
     assert whole.code == 0, whole.err
     here, real = os.getpid(), scoring.columns_of

@@ -243,6 +243,7 @@ def test_formats(vgi: Vgi, run: Path) -> None:
     assert cells("mean.csv")[1] == cells("data.csv")[1]
 
 
+@pytest.mark.full_fits("fitting.refits.COUNT")
 def test_uncertainty_is_said(vgi: Vgi, run: Path) -> None:
     done = vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "a.csv")
     assert "the draws include the uncertainty of the fit: 2 bootstrap refits by em" in done.err.splitlines()
@@ -782,9 +783,7 @@ def test_a_method_without_steps_has_nothing_to_compile(vgi: Vgi, tmp_path: Path)
     assert vgi("impute", "--checkpoint", done.out.strip(), "--m", "1", "--compile", "off").code == 0
 
 
-@pytest.mark.parametrize(
-    "imputer", some(["mean", "mice", "miceforest"], ["empirical", "mean", "mice", "missforest", "miceforest"])
-)
+@pytest.mark.parametrize("imputer", some(["mice"], ["empirical", "mean", "mice", "missforest", "miceforest"]))
 def test_a_table_is_filled_by_an_imputer_and_the_run_keeps_its_fills(vgi: Vgi, data: Path, imputer: str) -> None:
     few = ["--set", "method.trees=3"] if "forest" in imputer else []
     fit = ["fit", "data.csv", "--model", "fa", "--imputer", imputer, "--epochs", "1", "--set", "model.factors=1", *few]

@@ -344,7 +344,7 @@ cells = st.one_of(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(
     st.lists(cells, min_size=3, max_size=40).filter(lambda v: max(v) - min(v) > 1e-4),  # closer together: refused
     st.sampled_from(["linear", "normal", "none"]),

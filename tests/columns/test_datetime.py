@@ -569,7 +569,7 @@ def test_a_fit_of_parquet_reads_csv_and_the_other_way_round() -> None:
         assert codes.tolist() == [(m - min(stamps)).total_seconds() for m in stamps]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.lists(st.datetimes(datetime(2012, 1, 1), datetime(2020, 1, 1)), min_size=3, max_size=30, unique=True),
     st.sampled_from([0, 1, 3, 6]),

@@ -278,7 +278,7 @@ def test_a_damaged_schema_is_refused() -> None:
     assert isinstance(before, Number) and before.heaps is None
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.integers(0, 999), st.sampled_from([1.0, 0.1, 0.01]), st.sampled_from(["linear", "normal"]))
 def test_any_column_with_heaps_survives_exactly(seed: int, resolution: float, transform: str) -> None:
     values = [float(f"{v * resolution:.2f}") for v in pressures(120, seed)]

@@ -133,7 +133,7 @@ def test_what_is_no_level_counts_as_the_nearest() -> None:
 whole = st.lists(st.integers(-300, 300), min_size=2, max_size=8, unique=True)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     whole,
     st.lists(st.integers(3, 12), min_size=8, max_size=8),

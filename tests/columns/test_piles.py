@@ -141,7 +141,7 @@ def test_beside_a_gap_the_others_begin_behind_it() -> None:
     assert fills.min() == 100.0
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.integers(0, 999), st.sampled_from(TRANSFORMS), st.booleans())
 def test_every_cell_is_read_back_exactly(seed: int, transform: str, upper: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -219,6 +219,7 @@ def two_part(N: int, seed: int) -> pd.DataFrame:
     )
 
 
+@pytest.mark.slow
 def test_having_any_and_how_much_are_two_things(tmp_path: Path) -> None:
     """The coefficients of both regressions in five completed tables of 600 rows, 40 % of x missing."""
     import statsmodels.api as sm

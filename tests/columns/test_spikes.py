@@ -160,7 +160,7 @@ def test_they_are_said_and_left_alone_without_transform() -> None:
     assert all(not column.spikes for column in schema_of("none", rainy()).encoded)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.integers(0, 999), st.integers(10, 60), st.sampled_from(["linear", "normal"]))
 def test_any_column_with_a_spike_survives_exactly(seed: int, pile: int, transform: str) -> None:
     rng = np.random.default_rng(seed)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import vgi_cli
+from tests.clocks import ticking
 from tests.program import Vgi, vgi
 from vgi_cli.columns.wording import readable
 from vgi_cli.commands.card import Card
@@ -97,7 +98,8 @@ def test_a_card_that_was_changed_stays_and_is_no_damage(vgi: Vgi, data: Path) ->
     assert vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "other.csv").code == 0
 
 
-def test_a_run_that_a_time_limit_ended_has_one(vgi: Vgi, data: Path) -> None:
+def test_a_run_that_a_time_limit_ended_has_one(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticking(monkeypatch, 0.005)
     done = vgi("fit", "t.csv", *TRAINED, "--epochs", "1000000", "--time-limit", "2s", "--out", "run")
     assert done.code == 0, done.err
     text = Path("run", CARD).read_text(encoding="utf-8")

@@ -269,7 +269,7 @@ class TestFound:
 
 class TestKept:
     @given(st.integers(0, 2**31), st.floats(0.05, 0.95), st.sampled_from([parted, timed, finely, banded, monthly]))
-    @settings(max_examples=10, deadline=None)
+    @settings(max_examples=6, deadline=None)
     def test_under_any_mask(self, seed: int, share: float, make: type) -> None:
         """Of any observed parts of one date there is a date."""
         kept_under_mask(make(), seed, share)

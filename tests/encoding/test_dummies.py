@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.selection import first
 from vgi_cli.encoding.dummies import dummies
 from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.suspects import suspects
@@ -26,9 +27,10 @@ def spread(seed: int, n: int = 200, holes: float = 0.1) -> pd.DataFrame:
     return frame.astype(object).mask(rng.random(frame.shape) < holes)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first(2, range(5)))
 def test_each_set_has_a_line(seed: int) -> None:
-    one, other = lines_of(spread(seed))
+    found = lines_of(spread(seed))
+    one, other = found
     names = "'size_l', 'size_m', 'size_s'", "'town_a', 'town_b', 'town_c', 'town_d'"
     for line, own in zip(sorted([one, other]), names, strict=True):
         assert line == (
@@ -36,7 +38,7 @@ def test_each_set_has_a_line(seed: int) -> None:
             "column of levels in their place keeps it"
         )
     table = from_frame(spread(seed))
-    assert set(lines_of(spread(seed))) <= set(suspects(table, schema_alone(table)))
+    assert set(found) <= set(suspects(table, schema_alone(table)))
 
 
 def test_what_is_none() -> None:

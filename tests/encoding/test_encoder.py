@@ -68,7 +68,7 @@ def test_decode_undoes_encode(transform: str) -> None:
 numbers = st.integers(-(10**7), 10**7)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.integers(0, 5),
     st.lists(numbers, min_size=2, max_size=30).filter(lambda v: len(set(v)) > 1),

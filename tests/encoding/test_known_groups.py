@@ -102,6 +102,7 @@ def test_draws_of_another_group_than_the_observed_one_are_unlikely(words: bool) 
         assert (group_probability(x, missing, schema) == 1).all()
 
 
+@pytest.mark.slow
 def test_fills_of_a_run_are_as_frequent_as_the_genotypes_with_so_many_copies(tmp_path: Path) -> None:
     frame = genotypes(400)
     rng = np.random.default_rng(5)

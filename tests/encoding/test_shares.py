@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.selection import first
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import schema_alone
@@ -48,7 +49,7 @@ def words(frame: pd.DataFrame) -> list[str]:
     return [one.words() for one in schema_of(frame).relations]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first(1, range(3)))
 def test_they_are_found(seed: int) -> None:
     frame = orders(seed)
     holes = np.random.default_rng(seed).random(frame.shape) < 0.1
@@ -87,7 +88,7 @@ def test_chance_makes_none() -> None:
         assert not [one for one in schema_of(frame).relations if one.percent]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first(1, range(3)))
 def test_fills_keep_to_them(seed: int) -> None:
     frame = orders(seed)[["pieces", "price", "discount", "total", "gross", "percent", "net"]]
     schema, true = schema_of(frame), frame.to_numpy()

@@ -139,13 +139,13 @@ def test_several_skips_of_a_column_hold_together() -> None:
     np.testing.assert_array_equal(kept, drawn)
 
 
-def test_what_may_be_chance_is_not_kept() -> None:
+@pytest.mark.parametrize("seed", first(1, range(3)))
+def test_what_may_be_chance_is_not_kept(seed: int) -> None:
     """Many levels and many columns with half of their cells: some level has none in some column."""
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        frame = pd.DataFrame({f"c{i}": rng.choice([f"l{j}" for j in range(20)], 300) for i in range(10)})
-        frame = frame.assign(**{f"x{i}": rng.normal(size=300) for i in range(40)})
-        assert schema_of(frame.mask(rng.random(frame.shape) < 0.45)).skips == ()
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({f"c{i}": rng.choice([f"l{j}" for j in range(20)], 300) for i in range(10)})
+    frame = frame.assign(**{f"x{i}": rng.normal(size=300) for i in range(40)})
+    assert schema_of(frame.mask(rng.random(frame.shape) < 0.45)).skips == ()
 
 
 def test_rows_alike_are_not_filled_alike(tmp_path: Path) -> None:
@@ -274,6 +274,7 @@ def test_blanks_of_another_table_say_nothing(tmp_path: Path) -> None:
     assert abs(share - (frame.smoke == "no").sum() / frame.smoke.notna().sum()) < 0.12
 
 
+@pytest.mark.slow
 def test_what_goes_with_a_level_goes_with_it_in_fills(tmp_path: Path) -> None:
     """The row is drawn anew, not the level alone: who smokes has a higher pressure, in rows without both as well."""
     found = []

@@ -95,7 +95,7 @@ def test_they_stay_levels_where_a_sum_is_moved_for_an_order() -> None:
     assert within.tolist() == (tried[:, schema.modelled.index("extra")] <= 1).tolist()
 
 
-@pytest.mark.parametrize("seed", first(2, [0, 3, 1, 2]))
+@pytest.mark.parametrize("seed", first(1, [0, 3, 1, 2]))
 def test_no_sum_is_found_among_many_truth_values_that_go_together(seed: int) -> None:
     rng, n = np.random.default_rng(seed), (60, 120, 200, 500)[seed]
     traits = rng.normal(size=(n, 3))

@@ -377,6 +377,7 @@ def holed(frame: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
     return frame.mask(np.random.default_rng(seed).random(frame.shape) < 0.25)
 
 
+@pytest.mark.slow
 def test_filled_tables_and_sampled_rows_are_equal_as_often(tmp_path: Path) -> None:
     frame = stays()
     hidden = holed(frame)

@@ -216,6 +216,7 @@ def test_what_is_filled_in_beside_a_drawn_level_that_leaves_it_blank_decides_not
     assert np.array_equal(draws[1, rows], before[1, rows])
 
 
+@pytest.mark.slow
 def test_flights_without_a_delay_are_cancelled_as_often_as_the_model_draws_them(tmp_path: Path) -> None:
     frame = flights().drop(columns=["planned", "departed"])
     rng = np.random.default_rng(1)

@@ -152,6 +152,7 @@ def test_more_draws_of_few_refits_leave_the_first_ones(tmp_path: Path, few: None
     assert not any(filled.isna().any(axis=None) for filled in more) and len(more) == 6 and len(frame) == len(more[0])
 
 
+@pytest.mark.slow
 def test_the_refits_of_one_model_are_those_of_a_fit_that_averages_over_none(tmp_path: Path, few: None) -> None:
     """By weights of 1/2 and 1 the second of four refits is of the fitted model."""
     both, alone = fit(tmp_path / "both", NORMAL, FACTORS), fit(tmp_path / "alone", set={"average": "none"})

@@ -22,7 +22,7 @@ from vgi_cli.reporting import Silent
 LINEAR = {"model.dependence": "linear", "model.components": 2}
 
 
-def table(rows: int = 240, holes: float = 0.25) -> pd.DataFrame:
+def table(rows: int = 160, holes: float = 0.25) -> pd.DataFrame:
     """Two clusters; within both `kind` moves x and y, and nothing else does."""
     rng = np.random.default_rng(0)
     cluster, kind = rng.random(rows) < 0.5, rng.integers(0, 3, rows)
@@ -76,7 +76,8 @@ def test_refits_choose_their_columns_and_further_ones_are_those_of_a_larger_fit(
 ) -> None:
     """Where both find that trees predict every column better: three refits may find another choice than four."""
     monkeypatch.setattr(trees, "gain_of", lambda *_: trees.Gain(1.0, 0.0))
-    run, told = fit(tmp_path / "run"), fit(tmp_path / "told", set={"bootstrap": 4})
+    frame = table(240)
+    run, told = fit(tmp_path / "run", data=frame), fit(tmp_path / "told", data=frame, set={"bootstrap": 4})
     fitted = load_run(run.path, Silent())
     (line,) = fitted.model.remarks(fitted.layout)
     assert line.startswith("levels that shift the numbers within clusters: kind")
@@ -88,7 +89,6 @@ def test_refits_choose_their_columns_and_further_ones_are_those_of_a_larger_fit(
         assert 0 in moves.places  # kind
         assert shift[1, 0] - shift[0, 0] > 0.3 and shift[2, 1] - shift[0, 1] < -0.3  # in units of the columns
     assert len({float(shifted(model).shift[0, 0].detach()) for model in fitted.refits}) == 3
-    frame = table()
     for one, other in zip(vgi_cli.impute(run, frame, m=4), vgi_cli.impute(told, frame, m=4), strict=True):
         pd.testing.assert_frame_equal(one, other)
         assert not one.isna().any().any()
@@ -214,6 +214,7 @@ def test_where_nobody_says_levels_shift_the_numbers_and_take_turns_in_few_rows(
     assert not turns or (any(turns[1::2]), any(turns[::2])) == (taken != "none", taken == "linear")
 
 
+@pytest.mark.slow
 @pytest.mark.full_fits
 def test_no_refit_fills_a_column_far_off_where_it_is_hardly_observed(tmp_path: Path) -> None:
     """Where y is missing for large x, a component of a refit may have next to no y: the mean of y there was 7 standard

@@ -326,6 +326,7 @@ def test_they_are_kept_in_a_run() -> None:
     assert len(second.pairs) == 0
 
 
+@pytest.mark.slow
 def test_fills_have_the_odds_ratio_of_the_observed_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a model in which levels are independent; without what pairs say there would be none."""
     monkeypatch.setattr(refits, "COUNT", 4)

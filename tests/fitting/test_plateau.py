@@ -29,7 +29,13 @@ from vgi_cli.runs.folder import RunFolder
 from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
 
 SMALL = {"method.imputations": 2, "optim.batch_size": 16, "model.steps": 1, "model.hidden": 8, "model.blocks": 0}
-SMALL |= {"bootstrap": "none", "optim.warmup_conditionals": 2, "optim.warmup_model": 2}
+SMALL |= {
+    "method.trunk": [4],
+    "method.hidden": [4],
+    "bootstrap": "none",
+    "optim.warmup_conditionals": 2,
+    "optim.warmup_model": 2,
+}
 
 
 @pytest.fixture(autouse=True)

@@ -167,6 +167,7 @@ def test_candidates_without_slopes_of_each_level_win_where_these_are_worse_beyon
     assert not made._against(made.entries[0], made.entries[0][1])  # by the density every one may win
 
 
+@pytest.mark.slow
 def test_fills_keep_the_slope_of_each_level(tmp_path_factory: pytest.TempPathFactory) -> None:
     whole = table(600, 5, -0.2, 0.6, holes=0.0)
     frame = whole.copy()

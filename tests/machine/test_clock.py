@@ -230,7 +230,7 @@ def test_a_fit_ends_its_schedule_within_the_limit(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(plateau, "PATIENCE", 10**6)  # held-out rows end nothing here
     ticking(monkeypatch, 0.05)
     options: dict[str, Any] = {"model": "flow", "set": {**FLOW, "bootstrap": 2}, "threads": 1}
-    run = vgi_cli.fit(frame(), out=tmp_path / "run", time_limit=14, **options)
+    run = vgi_cli.fit(frame(), out=tmp_path / "run", time_limit=9, **options)
     planned = run.manifest["time_limit"]["epochs_without"]
     assert run.manifest["stopped_by"] == "time_limit" and 3 < run.manifest["epochs"] < planned == 750
     monkeypatch.undo()
@@ -239,7 +239,7 @@ def test_a_fit_ends_its_schedule_within_the_limit(monkeypatch: pytest.MonkeyPatc
     assert again.manifest["epochs"] == run.manifest["epochs"]
     assert same_tensors(*(RunFolder.open(r.path).tensors("model") for r in (run, again)))
     ticking(monkeypatch, 0.05)
-    more = vgi_cli.fit(frame(), out=run.path, resume=True, time_limit=16)
+    more = vgi_cli.fit(frame(), out=run.path, resume=True, time_limit=11)
     assert more.manifest["epochs"] > run.manifest["epochs"] and more.manifest["epochs_planned"] == planned
 
 

@@ -75,6 +75,7 @@ def test_rows_are_completed_once_for_all_families(monkeypatch: pytest.MonkeyPatc
     assert len(made) == sizing.FOLDS and again == first
 
 
+@pytest.mark.full_fits("methods.em.sizing.EPOCHS", "methods.start.ITERATIONS")
 def test_a_path_for_each_number_of_factors() -> None:
     config = MixtureConfig(covariance="factor")
     found = choose_size(

@@ -63,7 +63,7 @@ def whole(run: Path) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("two_models")
 def test_of_models_that_were_compared(table: pd.DataFrame, tmp_path: Path) -> None:
-    few = {"bootstrap": 2, "trees": "none"}
+    few = {"bootstrap": 2, "trees": "none", "average": "none"}
     some = table[["key", "a", "count", "kind", "w"]][:60]
     run = vgi_cli.fit(some, id="key", weight="w", set=few, out=tmp_path / "run", threads=1)
     found = whole(run.path)

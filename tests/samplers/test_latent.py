@@ -97,6 +97,7 @@ def test_limits_give_the_truncated_law(holes: list[int]) -> None:
     assert float(gap.abs().max()) < 4.5 * 1.6 * error  # a generous standard error of a second moment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting",
     some([{"prior": "mixture", "components": 3}], [{}, {"encoding": "set"}, {"prior": "mixture", "components": 3}]),

@@ -84,7 +84,7 @@ def drawn(rows: Table, schema: Schema, rng: np.random.Generator) -> np.ndarray:
     return decode(z.clamp(limits.low, limits.high)[None], schema)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.data())
 def test_csv_changes_in_its_filled_cells_alone(data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from(sorted(CSV_KINDS)), min_size=1, max_size=5, unique=True))
@@ -150,7 +150,7 @@ PARQUET_KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any], str | None]] = [
 ]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.data())
 def test_parquet_keeps_values_and_types(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(PARQUET_KINDS), min_size=1, max_size=5))

@@ -99,7 +99,7 @@ POSITIVE = POWERS._replace(  # of three decimals, with a limit at 0, beyond whic
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(tables(), st.integers(0, 2**32 - 1))
 @example(POWERS, 1)
 @example(POSITIVE, 162)
