@@ -12,7 +12,7 @@ import pytest
 from tests.table.helpers import save
 from vgi_cli.columns.number import Number
 from vgi_cli.encoding.codes import far_values, slipped_signs
-from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.table.columns import TableInFiles
 from vgi_cli.table.frames import from_frame
 from vgi_cli.table.reader import read_table
@@ -165,3 +165,14 @@ def test_signs_that_slipped(slips: int) -> None:
         other = np.random.default_rng(seed)
         signed = other.normal(50, 20, int(other.choice([30, 100, 400, 2_000]))).round(1)
         assert not len(slipped_signs(signed)), seed
+
+
+def test_a_second_group_of_values_is_no_codes() -> None:
+    """Doses per kg of three drugs: two of them have a tenth of those of the third."""
+    doses = np.repeat([0.05, 0.1, 0.15, 1.0, 1.5, 2.0], [44, 95, 50, 28, 29, 25])
+    assert far_values(doses, piles=True) == []
+    assert [one.value for one in far_values(np.append(doses[:189], [7.0] * 5), piles=True)] == [7.0]
+    drug = np.repeat(["b", "a", "c"], [44, 145, 82])
+    schema = schema_alone(from_frame(pd.DataFrame({"drug": drug, "dose": doses})))
+    (zeros,) = schema.structural_zeros
+    assert len(zeros.pairs) == 10  # of the 18 pairs those that are in no row

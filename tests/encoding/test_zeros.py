@@ -27,7 +27,7 @@ def zeros(values: npt.ArrayLike, share: float) -> Floats:
     return np.where(RNG.random(N) < share, 0.0, values)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.08])
+@pytest.mark.parametrize("share", [0.01, 0.08, 0.25])
 @pytest.mark.parametrize(
     "values",
     [

@@ -228,6 +228,8 @@ def far_values(values: Floats, *, piles: bool = False) -> list[Far]:
         if len(u[rest]) < 2 or cells[rest].sum() < FEWEST or low + high <= sum(best):
             continue
         needed = np.concatenate([away[:low], away[len(away) - high :]])
+        if 2 * int((needed == CODE_AWAY).sum()) > len(u[rest]):
+            continue  # as many as the others: another group of them (doses of 0.05 to 0.15, and of 1 to 2)
         decades = distinct[0] > 0 and distinct[rest][-1] >= DECADES * distinct[rest][0]
         scales = (u, *([np.log(distinct)] if decades else []))
         less = np.minimum(needed, PILE_AWAY)

@@ -13,7 +13,7 @@ import numpy as np
 
 from vgi_cli.columns.numerals import Bools, Floats
 
-FEWEST_OTHERS, MOST = 20, 0.1
+FEWEST_OTHERS, MOST = 20, 0.3
 """Different values beside such a zero at least, and the share of cells that hold it at most: of more, many are true."""
 DEVIATIONS, STEPS = 1.2, 3.0
 """How far the least other value is above zero: so many standard deviations of the others, and so many times the widest
