@@ -109,7 +109,7 @@ def test_a_constant_fills_its_holes(vgi: Vgi) -> None:
 
 def test_what_a_fill_changes_is_said(vgi: Vgi) -> None:
     """A number that means missing is no fill, and a type that does not hold the fills becomes a wider one."""
-    rows = [5, -5, None, 3, -3, None, 2, -2, None, 4] * 4
+    rows = [5, -5, None, 3, -3, None, 2, -2, None, 4, 6, -6, 7, None, -7, 8, -8, 9, -9, None] * 2
     Path("t.csv").write_text("x,y\n" + "".join(f"{'' if x is None else x},{i}\n" for i, x in enumerate(rows)))
     assert vgi("fit", "t.csv", *FA, "--na-values", "1", "--na-values", "0", "--na-values", "-1").code == 0
     done = vgi("impute", "--checkpoint", "run1", "--m", "3", "-o", "o.csv")

@@ -92,10 +92,10 @@ def firsts(frame: pd.DataFrame) -> list[str]:
 
 
 def measured(n: int = 800, seed: int = 0) -> pd.DataFrame:
-    """A measurement, the same in another unit with fewer digits, and whether it is low, normal or high."""
+    """A measurement, what is computed from it with fewer digits, and whether it is low, normal or high."""
     glucose = np.random.default_rng(seed).normal(98, 20, n).round().clip(60, 140)
     flag = np.select([glucose < 70, glucose < 100], ["L", "N"], "H")
-    return pd.DataFrame({"glucose": glucose, "mmol": (glucose / 18.016).round(1), "flag": flag})
+    return pd.DataFrame({"glucose": glucose, "mmol": (glucose**1.5 / 200).round(1), "flag": flag})
 
 
 def named(frame: pd.DataFrame) -> pd.DataFrame:

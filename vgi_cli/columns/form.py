@@ -353,7 +353,8 @@ def _form(
     if resolution is not None and observed.scaled:
         heaps, significant = _heaps(observed, tail, lattice, resolution, significant)
         spikes = _spikes(observed, tail, resolution, heaps, pile)
-    alone = resolution is not None and pile is None and not spikes and heaps is None and are_few(observed.values)
+    plain = resolution is not None and pile is None and not spikes and heaps is None
+    alone = plain and observed.asked.kind != "numeric" and are_few(observed.values)  # who says so allows others
     scale = fit_scale(tail, encoding.transform, resolution, spikes, heaps, logs=encoding.logs, few=alone)
     apart = spikes or heaps or pile is not None or scale.logs is not None
     sd = deviation if apart else None

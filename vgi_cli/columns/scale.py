@@ -38,9 +38,9 @@ HAIR = 1e-9
 """How near to the edge of a spike, in normal scores, its sides come."""
 WITHIN = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
 """Shares of the cell of one of few values at which there are knots."""
-HAIRLINE, SAME_EDGE = 0.01, 1e-6
-"""Of the normal scores between two of few values the share that a gap beside them has on either side; and of the width
-of a cell by how much the edges of two differ that are one."""
+HAIRLINE, SAME_EDGE = 0.25, 1e-6
+"""Of the normal scores between the edge of the cell of one of few values and the next knot the share that a gap beside
+it has; and of the width of a cell by how much the edges of two differ that are one."""
 LARGE = 0.1
 """Share of the values from which on a spike between others is told apart from them by knots at its edges."""
 COARSE, HELD = 0.25, 0.05
@@ -412,9 +412,9 @@ def _knots_of_few(cells: _Cells) -> tuple[Floats, Floats, Floats]:
     above = np.minimum(np.cumsum(cells.counts) / n, 1 - 0.5 / n)
     below = np.append(0.5 / n, above[:-1])
     low, high = score(below), score(above)
-    room = HAIRLINE * np.minimum(np.diff(low), np.diff(high))
-    low[1:], high[:-1] = low[1:] + room, high[:-1] - room
     inner = score(below + np.outer(WITHIN, above - below))
+    room = HAIRLINE * np.minimum(inner[0] - low, high - inner[-1])
+    low[1:], high[:-1] = low[1:] + room[1:], high[:-1] - room[:-1]
     knots = np.stack([cells.values + (2 * place - 1) * half for place in (0.0, *WITHIN, 1.0)], 1)
     z = np.stack([low, *inner, high], 1)
     joined = knots[1:, 0] - knots[:-1, -1] <= SAME_EDGE * cells.widths[1:]  # neighbours without a gap
