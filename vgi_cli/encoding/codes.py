@@ -211,7 +211,7 @@ def _unusual(column: Number | Moment, found: list[Far], cells: int) -> list[Far]
 
 def far_values(values: Floats, *, piles: bool = False) -> list[Far]:
     """Of some finite values the few least and greatest that are far from all between them; of `piles`, which many more
-    cells hold than hold the values next to them, those too that are less far.
+    cells hold than hold the values next to them, those too that are less far, and none of a second group of values.
 
     Of all ways to set aside up to MOST_CODES distinct values at either end such that each is far from the rest, in
     units of the range of the rest (and of their logarithms, where these span decades), that which sets aside most.
@@ -228,7 +228,7 @@ def far_values(values: Floats, *, piles: bool = False) -> list[Far]:
         if len(u[rest]) < 2 or cells[rest].sum() < FEWEST or low + high <= sum(best):
             continue
         needed = np.concatenate([away[:low], away[len(away) - high :]])
-        if 2 * int((needed == CODE_AWAY).sum()) > len(u[rest]):
+        if piles and 2 * int((needed == CODE_AWAY).sum()) > len(u[rest]):
             continue  # as many as the others: another group of them (doses of 0.05 to 0.15, and of 1 to 2)
         decades = distinct[0] > 0 and distinct[rest][-1] >= DECADES * distinct[rest][0]
         scales = (u, *([np.log(distinct)] if decades else []))
