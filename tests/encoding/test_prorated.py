@@ -116,6 +116,31 @@ def test_what_is_computed_from_one_says_as_little() -> None:
     assert "nor does it look there at columns 't', 'all', computed from that" in infer_schema(from_frame(frame))[1]
 
 
+def test_a_column_from_which_one_is_computed_says_as_little() -> None:
+    """Its total, of which it is the rounded sixth."""
+    frame = holed(answers())
+    total = 6 * mean(frame)
+    frame.insert(0, "total", total)
+    frame = frame.assign(score=(total / 6).round(2))
+    schema = schema_alone(from_frame(frame))
+    hidden = absent(from_frame(frame), schema)
+    some = (frame[ITEMS].isna().any(axis=1) & total.notna()).to_numpy()
+    for name in ("total", "score"):
+        assert (hidden[:, schema.modelled.index(name)] == some | total.isna().to_numpy()).all()
+
+
+def test_the_top_of_a_scale_is_known_better_than_the_constant_of_a_rounded_score() -> None:
+    """Of eight items two of which count the other way round: 1.0 for what is 1, of 7 that are there 1/7 of 8."""
+    rng = np.random.default_rng(4)
+    items = np.clip(np.round(2 + rng.normal(0, 0.9, (900, 1)) + rng.normal(0, 0.9, (900, 7))), 0, 4)
+    frame = pd.DataFrame(items, columns=[f"i{j}" for j in range(7)]).mask(rng.random((900, 7)) < 0.06)
+    turned = frame.assign(i1=4 - frame.i1, i4=4 - frame.i4)
+    frame["score"] = turned.where(turned.notna().sum(axis=1) >= 4).mean(axis=1).round(2)
+    schema = schema_alone(from_frame(frame))
+    hidden = absent(from_frame(frame), schema)[:, schema.modelled.index("score")]
+    assert (hidden == frame.isna().any(axis=1).to_numpy()).all()
+
+
 @given(st.lists(st.one_of(st.none(), st.integers(0, 4)), min_size=4, max_size=4))
 def test_a_score_is_that_of_the_items_that_are_there(cells: list[int | None]) -> None:
     items = pd.Series(cells, dtype=float)
