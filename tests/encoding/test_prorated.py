@@ -17,6 +17,8 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import named
 from vgi_cli.encoding.encoder import encode
 from vgi_cli.encoding.infer import infer_schema, schema_alone
+from vgi_cli.encoding.prorated import prorated_among
+from vgi_cli.encoding.sums import CodedRows
 from vgi_cli.errors import RunError
 from vgi_cli.table.fills import absent
 from vgi_cli.table.frames import from_frame
@@ -130,15 +132,15 @@ def test_a_column_from_which_one_is_computed_says_as_little() -> None:
 
 
 def test_the_top_of_a_scale_is_known_better_than_the_constant_of_a_rounded_score() -> None:
-    """Of eight items two of which count the other way round: 1.0 for what is 1, of 7 that are there 1/7 of 8."""
-    rng = np.random.default_rng(4)
-    items = np.clip(np.round(2 + rng.normal(0, 0.9, (900, 1)) + rng.normal(0, 0.9, (900, 7))), 0, 4)
-    frame = pd.DataFrame(items, columns=[f"i{j}" for j in range(7)]).mask(rng.random((900, 7)) < 0.06)
-    turned = frame.assign(i1=4 - frame.i1, i4=4 - frame.i4)
-    frame["score"] = turned.where(turned.notna().sum(axis=1) >= 4).mean(axis=1).round(2)
-    schema = schema_alone(from_frame(frame))
-    hidden = absent(from_frame(frame), schema)[:, schema.modelled.index("score")]
-    assert (hidden == frame.isna().any(axis=1).to_numpy()).all()
+    """1.33 of items from 0 to 4 of which two count the other way round: 4 / 6 each."""
+    frame = holed(answers())
+    frame["score"] = CASES["of some that count the other way round"](frame)
+    table = from_frame(frame)
+    schema = schema_alone(table)
+    (one,) = schema.relations
+    assert one.constant == 1.33
+    (score,) = prorated_among(CodedRows.of(table, schema), schema.relations)
+    assert score.constants == pytest.approx([0, 2 / 3, 0, 0, 2 / 3, 0], abs=1e-12)
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 4)), min_size=4, max_size=4))
