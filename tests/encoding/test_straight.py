@@ -54,6 +54,14 @@ def test_the_same_in_two_units_is_bent() -> None:
     assert straight_in(table.assign(nmol=table.nmol + 3 * (table.own > 0))) == ["mg", "nmol"]
 
 
+def test_columns_of_which_no_cell_is_looked_at_are_bent() -> None:
+    """A few cells in many rows, of which some decide."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.gamma(2, 3, 6_000), "rare": np.nan})
+    table.loc[[1, 2, 4, 5, 7, 8, 10, 11], "rare"] = rng.gamma(2, 3, 8)
+    assert "rare" not in straight_in(table) and "x" not in straight_in(table)
+
+
 def test_logarithms_stay_where_these_are_what_is_close() -> None:
     """Ends of an interval over six decades that are a fifth apart: as they are, no line; as logarithms, one."""
     rng = np.random.default_rng(4)

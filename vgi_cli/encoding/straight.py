@@ -52,9 +52,9 @@ def torn(table: Table, columns: Sequence[Column], rows: Bools | None, *, logs: b
         straight[:, j], bent[:, j] = codes, codec(number.scale).encode(codes)
         unbent[:, j] = codec(replace(number.scale, knots=())).encode(codes)
     left, left_logs, left_bent = _left(straight), _left(unbent), _left(bent)
-    left_bent[_by_rounding(left, straight, [half_digit(cast(ModelledColumn, columns[i])) for i, _ in numbers])] = (
-        0.0  # one says the other
-    )
+    halves = [half_digit(cast(ModelledColumn, columns[i])) for i, _ in numbers]
+    open_by = np.array(halves) / [number.deviation for _, number in numbers]
+    left_bent[left <= np.square(ROUNDING * (open_by + open_by[:, None]) + EXACT)] = 0.0  # one says the other, rounded
     over = np.array([number.scale.logs is not None for _, number in numbers], bool)
     close, close_logs = (_close(one, left_bent) for one in (left, left_logs))
     for i, j in np.argwhere(close & over[:, None] & over).tolist():
@@ -69,15 +69,6 @@ def _close(left: Floats, left_bent: Floats) -> Bools:
     close = (left <= CLOSE) & (left_bent > WORSE * left)
     np.fill_diagonal(close, False)
     return close
-
-
-def _by_rounding(left: Floats, x: Floats, halves: Sequence[float]) -> Bools:
-    """[columns, columns] whether the share that is `left` of a column of x [N, columns] by a line through another one
-    is what the rounding of both explains, to twice `halves`: one is computed from the other one then, bent or not."""
-    size = np.nanmax(np.abs(x), 0, initial=0.0)
-    sd = size * np.nanstd(x / np.maximum(size, np.finfo(float).tiny), 0)
-    open_by = np.array(halves) / np.where(sd > 0, sd, np.inf)
-    return left <= np.square(ROUNDING * (open_by + open_by[:, None]) + EXACT)
 
 
 def _even(x: Floats, y: Floats) -> bool:
