@@ -6,7 +6,7 @@ mean of the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY
 from typing import final
 
@@ -70,17 +70,16 @@ class Prorated:
 
 
 def silent_cells(
-    scores: Iterable[Prorated], relations: Iterable[Relation], codes: Callable[[str], Floats]
+    scores: Sequence[Prorated], relations: Iterable[Relation], codes: Callable[[str], Floats]
 ) -> dict[str, Bools]:
     """By columns the rows [N] in which they say nothing of what is missing beside them: prorated scores, and what is
     computed from these by relations (a standardised score, a total of several). `codes`: of a column by its name [N],
     NaN where a cell is missing."""
-    silent: dict[str, Bools] = {}
-    for one in scores:
-        rows = one.silent(codes(one.name), np.stack([codes(other) for other in one.others], -1))
-        silent[one.name] = silent.get(one.name, np.zeros(rows.shape, bool)) | rows
-    own = {(one.name, *one.others) for one in scores}
-    others = [one for one in relations if not any(set(one.names) == set(names) for names in own)]
+    silent = {
+        one.name: one.silent(codes(one.name), np.stack([codes(other) for other in one.others], -1)) for one in scores
+    }
+    own = [{one.name, *one.others} for one in scores]
+    others = [one for one in relations if set(one.names) not in own]
     count = -1
     while silent and count != sum(int(rows.sum()) for rows in silent.values()):
         count = sum(int(rows.sum()) for rows in silent.values())

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from vgi_cli.columns.prorated import Prorated, silent_cells
+from vgi_cli.columns.prorated import Prorated
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import capped, named
@@ -86,9 +86,7 @@ def _nats(score: Prorated, every: CodedRows) -> float | None:
 
 def prorated_words(table: Table, schema: Schema) -> list[str]:
     """A line on each prorated score, and on what is computed from it."""
-    columns = {column.name: column for column in schema.encoded}
-    silent = silent_cells(schema.prorated, schema.relations, lambda name: codes_of(table, columns[name]))
-    lines = []
+    silent, lines = schema.silent(lambda column: codes_of(table, column)), list[str]()
     for one in schema.prorated:
         rows = int(silent[one.name].sum())
         how = "in proportion" if one.whole else "as if the others were 0"
