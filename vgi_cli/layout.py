@@ -168,6 +168,12 @@ class Layout:
         )
 
     @cached_property
+    def whole(self) -> tuple[int, ...]:
+        """The discrete dimensions that are all there is of their column, without a tail."""
+        before = {level for _, level in self.tails}
+        return tuple(i for i in self.discrete if i not in before)
+
+    @cached_property
     def units(self) -> tuple[slice, ...]:
         """What is missing, and may start, as a whole: the dimensions of each column, then each latent."""
         return (*self.slices, *(slice(i, i + 1) for i in range(self.d, self.D)))

@@ -80,3 +80,26 @@ def test_rules_that_fills_do_not_keep_to_are_named(vgi: Vgi, tmp_path: Path) -> 
     detail = "not kept to in 1 row: 'total3' = 'base3' + 'extra3'"
     assert detail not in lines
     assert detail in vgi(*impute, "-o", tmp_path / "out.csv", "-v").err.splitlines()
+
+
+def test_levels_are_drawn_as_without_the_rule(vgi: Vgi, tmp_path: Path) -> None:
+    """One Gaussian for numbers of 0 to 10 of the one level, and to 50 of the other: half of the former are drawn beyond
+    their limit, and come within it, of the same levels."""
+    rng = np.random.default_rng(5)
+    level = np.where(rng.random(400) < 0.5, "a", "b")
+    number = np.where((level == "b") & (rng.random(400) < 0.5), 40, 0) + 10 * rng.random(400)
+    table = pd.DataFrame({"level": level, "number": number.round(2), "other": rng.normal(size=400).round(2)})
+    table.loc[rng.random(400) < 0.4, ["level", "number"]] = None
+    table.to_csv(tmp_path / "t.csv", index=False)
+    levels = {}
+    for how in ("keep", "ignore"):
+        run, rows = tmp_path / how, tmp_path / f"{how}-rows.csv"
+        few = ["bootstrap=none", f"table.relations={how}", "model.components=1", "table.transform=none"]
+        more = [word for setting in few for word in ("--set", setting)]
+        assert vgi("fit", tmp_path / "t.csv", "--model", "mixture", "--out", run, *more).code == 0
+        assert vgi("impute", "--checkpoint", run, "--m", 1, "--out", tmp_path / f"{how}.csv").code == 0
+        assert vgi("sample", run, "-n", 200, "--out", rows).code == 0
+        tables = [pd.read_csv(tmp_path / f"{how}.1.csv"), pd.read_csv(rows)]
+        levels[how] = [table.level.tolist() for table in tables]
+        assert [bool((table.number[table.level == "a"] > 20).any()) for table in tables] == [how == "ignore"] * 2
+    assert levels["keep"] == levels["ignore"]

@@ -19,13 +19,12 @@ from vgi_cli.columns.wording import named
 from vgi_cli.commands.requests import SampleRequest
 from vgi_cli.commands.run_table import compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.samplers import build_imputer
-from vgi_cli.commands.sampling import beyond_zero, uniform_beside, uniform_of
+from vgi_cli.commands.sampling import beyond_zero, coherent_in, uniform_beside, uniform_of
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.encoder import decode, unpool
 from vgi_cli.encoding.keeping import keep_but_for_blanks
 from vgi_cli.encoding.mostly_empty import mostly_empty_names
 from vgi_cli.encoding.redrawing import DrawnRows
-from vgi_cli.encoding.structural_zeros import possible
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.plan import stream
@@ -34,7 +33,7 @@ from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.reporting import ROWS, WRITING, Reporter
 from vgi_cli.samplers.base import Box, impute
 from vgi_cli.samplers.rows import ROUNDS, TooFewInside, draw_rows
-from vgi_cli.samplers.selected import Selected
+from vgi_cli.samplers.selected import Coherent, Selected
 from vgi_cli.settings.options import Frame
 from vgi_cli.table.base import Table
 from vgi_cli.table.blank import blank_arrow_table, blank_csv
@@ -180,11 +179,12 @@ def _rows(
     if fitted.empty:
         return torch.zeros(n, 0), {}
     ranges, model, idle = box_of(fitted.schema), fitted.model.to(device), _idle_in(fitted.schema)
+    coherent = coherent_in(fitted.schema, idle)
     if not fitted.marginal:
         dtype = next(model.parameters()).dtype
         box = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
         apart, generators = _apart(fitted.schema), functools.partial(_generator, noise.seed)
-        accepted = functools.partial(_accepted, fitted.schema, idle)
+        accepted = functools.partial(_accepted, coherent)
         try:
             return _within(draw_rows(model, n, box, generators, watch, accepted, idle), box, idle).cpu(), {}
         except TooFewInside:
@@ -195,7 +195,7 @@ def _rows(
             ) from None
     imputer, dtype = build_imputer(fitted, "exact", [model], device, idle=idle)
     if _apart(fitted.schema):
-        imputer = Selected(imputer, lambda x, _: _accepted(fitted.schema, idle, x).to(x.dtype))
+        imputer = Selected(imputer, lambda x, _: _accepted(coherent, x).to(x.dtype), coherent)
     box = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
     parts = []
     for some in torch.arange(n).split(AT_ONCE):
@@ -232,12 +232,10 @@ def _within(x: Tensor, box: Box, idle: _Idle | None) -> Tensor:
     return x if idle is None else torch.where(idle(x), x.clamp(box.low, box.high), x)
 
 
-def _accepted(schema: Schema, idle: _Idle | None, x: Tensor) -> Tensor:
+def _accepted(coherent: Coherent, x: Tensor) -> Tensor:
     """[..] which encoded rows x [.., D] hold no cells together that never go together, but for those that are idle."""
     rows = x.reshape(1, -1, x.shape[-1])
-    nothing = None if idle is None else idle(rows).cpu().numpy()
-    accepted = possible(rows.double().cpu().numpy(), np.ones(rows.shape[1:], bool), schema, nothing)
-    return torch.from_numpy(accepted).to(x.device).view(x.shape[:-1])
+    return coherent.accepted(rows, torch.ones_like(rows[0], dtype=torch.bool), None).view(x.shape[:-1])
 
 
 def _patterns(fitted: FittedTable, request: SampleRequest, seed: int, keys: Tensor) -> Mapping[str, Bools]:

@@ -47,7 +47,7 @@ from vgi_cli.registry import names as registry
 from vgi_cli.reporting import DRAWING, Reporter, Stage
 from vgi_cli.samplers.base import ROW_BLOCK, Box, Counted, Imputer, add_counts, counted
 from vgi_cli.samplers.base import impute as impute_rows
-from vgi_cli.samplers.selected import Selected
+from vgi_cli.samplers.selected import Coherent, Selected
 from vgi_cli.table.base import Table
 from vgi_cli.table.draws import SpooledDraws, require_finite
 from vgi_cli.table.fills import avoid_codes
@@ -140,7 +140,7 @@ class Sampling:
             apart = schema.structural_zeros or schema.comparisons or schema.pairs
             kept = schema.rules or apart or levels_in_groups(schema) or undefined_at(schema)
             if kept and not registry.SAMPLERS[self.sampler].traits.stored:
-                self._imputer = Selected(self._imputer, self._mask_probability)
+                self._imputer = Selected(self._imputer, self._mask_probability, coherent_in(schema) if apart else None)
 
     def of_table(self, sha256: str, *, blanks: bool = True) -> Self:
         """The rows are those of the table of this checksum: where it is the fitted one, its blank answers speak
@@ -410,6 +410,22 @@ def related_columns(schema: Schema) -> set[str]:
     names |= {name for one in schema.comparisons for name in one.names}
     names |= {name for order in schema.orders for name in (order.low, order.high)}
     return names | {name for order in schema.orders if order.ties is not None for name in order.ties.names}
+
+
+def coherent_in(schema: Schema, idle: Callable[[Tensor], Tensor] | None = None) -> Coherent:
+    """What the cells of drawn rows of a schema have to agree on (`possible`); idle: as of `SamplerInput`."""
+    levels = torch.zeros(schema.layout.D, dtype=torch.bool)
+    levels[list(schema.layout.whole)] = True
+
+    def accepted(x: Tensor, missing: Tensor, left_out: Tensor | None) -> Tensor:
+        nothing = None if idle is None else idle(x)
+        if left_out is not None:
+            nothing = left_out if nothing is None else nothing | left_out
+        cells = None if nothing is None else nothing.cpu().numpy()
+        agree = possible(x.double().cpu().numpy(), missing.cpu().numpy(), schema, cells)
+        return torch.from_numpy(agree).to(x.device)
+
+    return Coherent(accepted, levels)
 
 
 def observed_codes(rows: Rows, schema: Schema, names: Collection[str]) -> Floats:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from math import lgamma
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from vgi_cli.encoding.ages import ages_among
 from vgi_cli.encoding.redundant import Redundant, as_number, half_digit, looked_for, numeric_candidates, relation_words
 from vgi_cli.encoding.relations import departing, enough, implied, relation_of
 from vgi_cli.encoding.sums import CodedRows, Way
+from vgi_cli.maths.choices import log_choices
 from vgi_cli.table.base import Table
 
 MOST, SHARE, ALWAYS = 5, 0.01, 2
@@ -218,4 +218,4 @@ def speak_for(first: Floats | Ints, off: Bools, choice: float) -> float | None:
     others = n - count - int(often.max())
     if len(values) < 2 or others < OTHERS * (count + 1):
         return None
-    return choice + lgamma(n + 1) - lgamma(count + 1) - lgamma(n - count + 1)
+    return choice + log_choices(n, count)

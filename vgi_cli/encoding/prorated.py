@@ -13,6 +13,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import capped, named
 from vgi_cli.encoding.redundant import codes_of, half_digit
 from vgi_cli.encoding.sums import CodedRows
+from vgi_cli.maths.choices import log_choices
 from vgi_cli.table.base import Table
 
 FEWEST_ITEMS, FEWEST, SHARE = 3, 5, 0.5
@@ -81,7 +82,7 @@ def _nats(score: Prorated, every: CodedRows) -> float | None:
     if alike and not score.whole:
         return None
     chance = (alike + 0.5) / (len(whole) * len(score.others) + 1)
-    return -k * math.log(chance) - (math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1))
+    return -k * math.log(chance) - log_choices(n, k)
 
 
 def prorated_words(table: Table, schema: Schema) -> list[str]:

@@ -26,6 +26,7 @@ from vgi_cli.encoding.absent import words_as_levels
 from vgi_cli.encoding.apart import Apart
 from vgi_cli.encoding.redundant import as_number, codes_of, half_digit
 from vgi_cli.encoding.spellings import like_missing
+from vgi_cli.maths.choices import log_choices
 from vgi_cli.table.base import Table
 
 FEWEST, ASKED = 10, 0.5
@@ -125,15 +126,10 @@ def _beside_others(rows: Ints, cells: Ints, empty: Bools, level: int) -> tuple[F
     for place, (n, c) in enumerate(zip(asked.tolist(), cells.sum(0).tolist(), strict=True)):
         if n >= FEWEST:
             by_share = -rows[level] * math.log1p(-min(c / n, 0.999))
-            by_place = _log_choices(n + int(rows[level]), c) - _log_choices(n, c)  # c cells in any of all these rows
-            choice = _log_choices(len(rows) - 1, int(empty[:, place].sum()) - 1)
+            by_place = log_choices(n + int(rows[level]), c) - log_choices(n, c)  # c cells in any of all these rows
+            choice = log_choices(len(rows) - 1, int(empty[:, place].sum()) - 1)
             nats[place] = max(min(by_share, by_place) - choice, 0.0)
     return np.where(asked >= FEWEST, share, 0.0), nats
-
-
-def _log_choices(n: int, k: int) -> float:
-    """The logarithm of how many ways there are to choose k of n."""
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def skips_among(table: Table, schema: Schema, found: Sequence[Skipped]) -> tuple[Skip, ...]:

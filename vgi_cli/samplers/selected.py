@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -20,15 +20,36 @@ FIRST = 0.7
 """About which share of the work the first draws are; for what is told of it."""
 
 
+class Coherent(NamedTuple):
+    """What the cells of a row have to agree on, whatever is missing.
+
+    accepted  of draws [n, R, D], missing [R, D] and cells that are left out [n, R, D] whether the others agree [n, R]
+    levels    [D] the dimensions whose draws stay while the others are drawn anew
+    """
+
+    accepted: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    levels: Tensor
+
+
 @final
 class Selected(Imputer):
     """Draws of an imputer, accepted with the probability of their mask: those that are not are drawn anew, the whole
-    row, so that its holes go together."""
+    row, so that its holes go together.
 
-    def __init__(self, imputer: Imputer, probability: Callable[[Tensor, Tensor], Tensor]) -> None:
+    Where the numbers of a draw do not agree with its levels, or with each other, these numbers are drawn anew first,
+    given its levels: a model spreads the numbers of some levels farther over what no row has than those of others, and
+    whole rows drawn until all agrees would be the less often of these levels.
+    """
+
+    def __init__(
+        self,
+        imputer: Imputer,
+        probability: Callable[[Tensor, Tensor], Tensor],
+        coherent: Coherent | None = None,
+    ) -> None:
         """probability: of draws [n, R, D] and missing [R, D] how likely the mask of each is [n, R], in units of the
-        likeliest, 1 where it says nothing."""
-        self._imputer, self._probability = imputer, probability
+        likeliest, 1 where it says nothing; 0 where they are not `coherent` (None: all are)."""
+        self._imputer, self._probability, self._coherent = imputer, probability, coherent
         self.parallel = imputer.parallel
         self._counts = torch.zeros(2, dtype=torch.int64)  # rows drawn anew; those of which no draw was accepted
 
@@ -49,22 +70,21 @@ class Selected(Imputer):
         (sampling importance resampling: Rubin 1988), the first one where all have none."""
         self._imputer.watch = lambda share: self.watch(FIRST * share)
         out = self._imputer.sample(x, missing, noise, box).clone()  # which may not be changed, where it was made so
+        self._tell(FIRST)
+        anew = self._numbers_anew(out, missing, noise, box)
         total = self._probability(out, missing)
         refused = noise.at("selection").uniform(("selection",))[..., 0].to(total.device) >= total
-        self._counts[0] += int(refused.sum())
+        self._counts[0] += int((refused | anew).sum())
         attempt = 1
         while attempt <= ATTEMPTS and bool(refused.any()):
-            done = FIRST + (1 - FIRST) * (attempt - 1) / ATTEMPTS
-            self._imputer.watch = lambda share, done=done: self.watch(done)  # type: ignore[misc]
+            self._tell(FIRST + (1 - FIRST) * (attempt - 1) / ATTEMPTS)
             draws, rows = refused.any(1).nonzero()[:, 0], refused.any(0).nonzero()[:, 0]
-            several = min(max(ROW_BLOCK // len(rows), 1), ATTEMPTS + 1 - attempt)
-            keys = noise.rows[rows.to(noise.rows.device)]
-            keys = keys + torch.arange(attempt, attempt + several, device=keys.device)[:, None]
+            several = _several(len(rows), attempt)
             index = rows.repeat(several)
-            again = replace(
-                noise.at("selection").select(draws=draws.to(noise.draws.device)), rows=mix64(keys.flatten())
-            )
-            drawn = impute(self._imputer, x[index], missing[index], again, box)
+            again = noise.at("selection").select(draws=draws.to(noise.draws.device))
+            again = replace(again, rows=_attempts(noise.rows, rows, attempt, several))
+            drawn = impute(self._imputer, x[index], missing[index], again, box).clone()
+            self._numbers_anew(drawn, missing[index], again, box)
             chance = self._probability(drawn, missing[index]).unflatten(1, (several, -1))
             u, other = (u.to(chance.device).unflatten(1, (several, -1)) for u in self._uniforms(again))
             at = draws[:, None], rows
@@ -78,6 +98,35 @@ class Selected(Imputer):
             attempt += several
         self._counts[1] += int(refused.sum())
         return out
+
+    def _tell(self, done: float) -> None:
+        """From here on this share of the work is done, until more is."""
+        self._imputer.watch = lambda share: self.watch(done)
+
+    def _numbers_anew(self, draws: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        """Draw numbers of completed rows [n, R, D] anew in place, given their levels, where the levels agree and the
+        numbers do not, until they do or attempts are over: which rows of which draws [n, R] were."""
+        if self._coherent is None:
+            return missing.new_zeros(draws.shape[:2])
+        accepted, levels = self._coherent.accepted, self._coherent.levels.to(missing.device)
+        free = missing & ~levels
+        anew = ~accepted(draws, missing, None) & (missing & levels).any(1) & free.any(1)
+        if bool(anew.any()):
+            anew &= accepted(draws, missing, free.expand_as(draws))
+        for i in anew.any(1).nonzero()[:, 0].tolist():
+            rows, attempt = anew[i].nonzero()[:, 0], 1
+            one = noise.at("numbers").select(draws=torch.tensor([i], device=noise.draws.device))
+            while attempt <= ATTEMPTS and len(rows):
+                several = _several(len(rows), attempt)
+                index = rows.repeat(several)
+                again = replace(one, rows=_attempts(noise.rows, rows, attempt, several))
+                drawn = impute(self._imputer, draws[i, index], free[index], again, box)
+                found = accepted(drawn, missing[index], None)[0].view(several, -1)
+                first, some = found.int().argmax(0), found.any(0)
+                own = drawn[0].view(several, len(rows), -1)[first, torch.arange(len(rows), device=rows.device)]
+                draws[i, rows[some]] = own[some]
+                rows, attempt = rows[~some], attempt + several
+        return anew
 
     @staticmethod
     def _uniforms(noise: KeyedNoise) -> tuple[Tensor, Tensor]:
@@ -98,3 +147,14 @@ class Selected(Imputer):
         """Those of the imputer; rows, of all draws, that were drawn anew, and those of which none was accepted."""
         refused, kept = self._counts.tolist()
         return {**self._imputer.diagnostics(), "redrawn_rows": refused, "unlikely_rows": kept}
+
+
+def _several(rows: int, attempt: int) -> int:
+    """How many attempts at so many rows, the first of them of this number, are made at once."""
+    return min(max(ROW_BLOCK // rows, 1), ATTEMPTS + 1 - attempt)
+
+
+def _attempts(keys: Tensor, rows: Tensor, first: int, several: int) -> Tensor:
+    """[several * rows] keys of several attempts at some rows, from the first one on, by the keys of all rows."""
+    keys = keys[rows.to(keys.device)]
+    return mix64((keys + torch.arange(first, first + several, device=keys.device)[:, None]).flatten())
