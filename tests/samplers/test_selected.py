@@ -92,7 +92,7 @@ def test_what_is_never_accepted_stays() -> None:
     told: list[float] = []
     selected.watch = told.append
     assert torch.equal(drawn(selected, 5), drawn(Levels(), 5))
-    assert inner.calls == 1 + ATTEMPTS and selected.diagnostics()["unlikely_rows"] == 4 * ROW_BLOCK
+    assert inner.calls == 1 + 4 * ATTEMPTS and selected.diagnostics()["unlikely_rows"] == 4 * ROW_BLOCK
     assert told == sorted(told) and told[0] >= 0 and told[-1] < 1
 
 

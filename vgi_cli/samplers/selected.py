@@ -31,6 +31,24 @@ class Coherent(NamedTuple):
     levels: Tensor
 
 
+class _Open(NamedTuple):
+    """Draws of rows [n, R, D], of each the probabilities of its attempts so far together, and whether it is refused
+    [n, R]."""
+
+    drawn: Tensor
+    total: Tensor
+    refused: Tensor
+
+
+class _Given(NamedTuple):
+    """What rows are drawn from: the arguments of `sample`."""
+
+    x: Tensor
+    missing: Tensor
+    noise: KeyedNoise
+    box: Box
+
+
 @final
 class Selected(Imputer):
     """Draws of an imputer, accepted with the probability of their mask: those that are not are drawn anew, the whole
@@ -75,10 +93,21 @@ class Selected(Imputer):
         total = self._probability(out, missing)
         refused = noise.at("selection").uniform(("selection",))[..., 0].to(total.device) >= total
         self._counts[0] += int((refused | anew).sum())
+        open_, groups = _Open(out, total, refused), self._imputer.apart(noise.draws)
+        for done, group in enumerate(groups):
+            self._tell(FIRST + (1 - FIRST) * done / len(groups))
+            self._whole_rows_anew(open_, group.to(out.device), _Given(x, missing, noise, box))
+        self._counts[1] += int(refused.sum())
+        return out
+
+    def _whole_rows_anew(self, open_: _Open, group: Tensor, given: _Given) -> None:
+        """Draw the rows anew that a draw of a group (its places) is refused of, in place, until each is accepted or
+        attempts are over: draws that may be made each for itself are, of no other rows than their own."""
+        out, total, refused = open_
+        x, missing, noise, box = given
         attempt = 1
-        while attempt <= ATTEMPTS and bool(refused.any()):
-            self._tell(FIRST + (1 - FIRST) * (attempt - 1) / ATTEMPTS)
-            draws, rows = refused.any(1).nonzero()[:, 0], refused.any(0).nonzero()[:, 0]
+        while attempt <= ATTEMPTS and bool(refused[group].any()):
+            draws, rows = group[refused[group].any(1)], refused[group].any(0).nonzero()[:, 0]
             several = _several(len(rows), attempt)
             index = rows.repeat(several)
             again = noise.at("selection").select(draws=draws.to(noise.draws.device))
@@ -89,15 +118,13 @@ class Selected(Imputer):
             u, other = (u.to(chance.device).unflatten(1, (several, -1)) for u in self._uniforms(again))
             at = draws[:, None], rows
             for number, one in enumerate(drawn.unflatten(1, (several, -1)).unbind(1)):
-                weight, open_ = chance[:, number], refused[at]
+                weight, still = chance[:, number], refused[at]
                 accepted = u[:, number] < weight
                 kept = other[:, number] * (total[at] + weight) < weight  # in proportion to all weights so far
-                out[at] = torch.where((open_ & (accepted | kept))[..., None], one, out[at])
-                total[at] = torch.where(open_, total[at] + weight, total[at])
+                out[at] = torch.where((still & (accepted | kept))[..., None], one, out[at])
+                total[at] = torch.where(still, total[at] + weight, total[at])
                 refused[at] &= ~accepted
             attempt += several
-        self._counts[1] += int(refused.sum())
-        return out
 
     def _tell(self, done: float) -> None:
         """From here on this share of the work is done, until more is."""
