@@ -37,8 +37,9 @@ from vgi_cli.encoding.absent import words_for_missing
 from vgi_cli.encoding.answers import several_answers
 from vgi_cli.encoding.circular import angles
 from vgi_cli.encoding.codes import as_written, unlike_others_among, without_codes
+from vgi_cli.encoding.doubled import doubled
 from vgi_cli.encoding.dummies import dummies
-from vgi_cli.encoding.groups import Ranked, repeated
+from vgi_cli.encoding.groups import NAME, Ranked, repeated
 from vgi_cli.encoding.limits import limits_as_missing
 from vgi_cli.encoding.mostly_empty import mostly_empty
 from vgi_cli.encoding.ranks import ranks
@@ -119,6 +120,7 @@ def suspects(
         doubts
         + totals(table, schema)
         + keys
+        + doubled(table, schema, _names_rows)
         + repeated(ranked)
         + series(table, schema)
         + seasons(table, schema)
@@ -218,6 +220,11 @@ def _keys(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
                 what = "is modelled, but it has the name of a key, and no value twice"
                 lines.append(f"column '{column.name}' {what}: {rule}")
     return capped(lines)
+
+
+def _names_rows(name: str) -> bool:
+    """Whether a column has the name of a key, or of what rows may share."""
+    return bool(KEY.search(name) or NAME.fullmatch(name)) and not CODE.search(name)
 
 
 def _counts(values: Floats) -> bool:
