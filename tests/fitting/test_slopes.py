@@ -167,6 +167,23 @@ def test_candidates_without_slopes_of_each_level_win_where_these_are_worse_beyon
     assert not made._against(made.entries[0], made.entries[0][1])  # by the density every one may win
 
 
+def test_fills_without_slopes_that_differ_are_said() -> None:
+    best = torch.rand(300, 3, generator=torch.Generator().manual_seed(0)).double()
+    by = recipe("mixture", components=2, covariance="full", by="the group")
+    plain = recipe("mixture", components=1, covariance="full")
+    league = standings_of((plain, best), (by, best + 0.2)).league(range(2))
+    assert league.slopes() == (
+        "slopes of numbers differ between the levels of 'the group', and no fills come from models that have such "
+        "slopes, as others fill hidden cells better: what 'the group' changes of them may come out too small "
+        "(`--model mixture --set 'model.by=the group'` has them in all fills)"
+    )
+    some = league._replace(weights=(0.7, 0.3)).slopes()
+    assert some is not None and "and 30% of the fills come from models" in some
+    assert league._replace(weights=(0.4, 0.6)).slopes() is None
+    assert standings_of((plain, best + 0.2), (by, best)).league(range(2)).slopes() is None  # which has won
+    assert standings_of((plain, best), (plain, best)).league(range(2)).slopes() is None
+
+
 @pytest.mark.slow
 def test_fills_keep_the_slope_of_each_level(tmp_path_factory: pytest.TempPathFactory) -> None:
     whole = table(600, 5, -0.2, 0.6, holes=0.0)

@@ -186,7 +186,7 @@ def _tell(league: League, contest: _Contest, reporter: Reporter) -> None:
     each other."""
     rows = len(league.entries[0][1].cells)
     reporter.say(f"{len(league.entries)} models were compared on {rows:,} rows:")
-    for line in (*league.lines(), *league.legend()):
+    for line in (*league.lines(), *league.legend(), *filter(None, [league.slopes()])):
         reporter.say(line)
     best = min((scores for _, scores in league.entries), key=lambda scores: float(scores.cells.mean()))
     mean, noise = float(best.cells.mean()), float(best.cells.std()) / rows**0.5

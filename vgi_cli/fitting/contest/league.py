@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Literal, NamedTuple
 
-from vgi_cli.fitting.contest.candidates import Candidate
+from vgi_cli.columns.wording import typed
+from vgi_cli.fitting.contest.candidates import Candidate, held
 from vgi_cli.fitting.contest.scoring import CALIBRATED, DRAWS, Scores
 
 Score = Literal["cells", "loglik"]
 
 LINES = 5
+MOSTLY = 0.5
+"""Share of the fills, at least, of models in which slopes differ by level, where nothing is to be said of these."""
 
 
 class League(NamedTuple):
@@ -42,6 +45,21 @@ class League(NamedTuple):
             "→ is fitted: of the models that score about as well as the best, and have nothing else against them, the "
             "one with the fewest parameters",
         ]
+
+    def slopes(self) -> str | None:
+        """A line where slopes of numbers differ between the levels of a column, and most fills come from models without
+        such slopes, as these fill hidden cells better; None elsewhere."""
+        by = next((name for one, _ in self.entries if (name := held(one.recipe)) is not None), None)
+        weights = self.weights or [float(place == self.winner) for place in range(len(self.entries))]
+        share = sum(w for (one, _), w in zip(self.entries, weights, strict=True) if held(one.recipe) is not None)
+        if by is None or share >= MOSTLY:
+            return None
+        fills = f"{share:.0%} of the fills come" if share > 0 else "no fills come"
+        return (
+            f"slopes of numbers differ between the levels of '{by}', and {fills} from models that have such slopes, as "
+            f"others fill hidden cells better: what '{by}' changes of them may come out too small "
+            f"(`--model mixture {typed('--set', f'model.by={by}')}` has them in all fills)"
+        )
 
     def lines(self) -> list[str]:
         """The table with its header: a line for each of the first LINES candidates, and on to all with a weight."""
