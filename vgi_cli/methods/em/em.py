@@ -87,7 +87,7 @@ class EmConfig(MethodConfig):
     epochs      most iterations (each is up to three EM steps)
     tolerance   stop when an iteration gains less than this many nats a row; None: 1e-6 for `fa`, 1e-5 for `mixture`
     pooling     nu, pseudo-rows that pull each component's covariance to the common one; None: 2 (D + 2)
-    floor       lambda, the variance floor
+    floor       lambda, the variance floor; None: that of the covariances, `Gaussians.floor`
     accelerate  squared extrapolation on top of EM
     redraws     how often the places of cells within their rounding are drawn anew; 0: they stay spread evenly; None:
                 REDRAWS where cells are wide, else 0
@@ -96,7 +96,7 @@ class EmConfig(MethodConfig):
     epochs: Epochs = 300
     tolerance: Positive | None = None
     pooling: PseudoRows | None = None
-    floor: Positive = 1e-3
+    floor: Positive | None = None
     accelerate: bool = True
     redraws: Redraws | None = None
 

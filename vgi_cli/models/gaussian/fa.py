@@ -77,9 +77,11 @@ class FactorAnalysis(GaussianFamily):
     def set_weights(self, weights: Tensor) -> None:
         """One component: its weight is 1."""
 
-    def penalty(self, pooling: float | None, floor: float) -> Penalty:
+    def penalty(self, pooling: float | None, floor: float | None) -> Penalty:
         """Only the variance floor, against Heywood cases: the rest has no use for one Gaussian."""
-        return Penalty(floor=floor, pooling=0.0, common=0.0, mean=0.0, weight=0.0)
+        return Penalty(
+            floor=self.gaussians.floor if floor is None else floor, pooling=0.0, common=0.0, mean=0.0, weight=0.0
+        )
 
     def free_parameters(self) -> int:
         return self.gaussians.free_parameters()

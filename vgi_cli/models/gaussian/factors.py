@@ -55,6 +55,8 @@ class Factorised(NamedTuple):
 class FactorGaussians(Gaussians):
     """F [K, D, L]; mean [K, D]; log_psi [K, D]. `ridge` (rho) keeps small components from overfitting."""
 
+    floor = 1e-3
+
     def __init__(self, K: int, D: int, L: int, ridge: float) -> None:
         super().__init__()
         self.K, self.L, self.ridge = K, L, ridge

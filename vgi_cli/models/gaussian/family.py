@@ -331,8 +331,8 @@ class GaussianFamily(Marginal):
         """[K] logarithms of the components' weights, normalised."""
 
     @abstractmethod
-    def penalty(self, pooling: float | None, floor: float) -> Penalty:
-        """The family's penalty with a user's pooling (none: its own) and variance floor."""
+    def penalty(self, pooling: float | None, floor: float | None) -> Penalty:
+        """The family's penalty with a user's pooling and variance floor (None: its own)."""
 
     @abstractmethod
     def set_weights(self, weights: Tensor) -> None:

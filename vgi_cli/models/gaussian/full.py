@@ -32,7 +32,11 @@ TOGETHER = 1 << 18
 """Numbers of rows under several components that are looked at together."""
 MOST_EXPLAINED = 1e12
 """Times what the other columns leave of a column's variance that this may be: beyond, a quadratic form is rounding
-errors, and the floor of the variances keeps fits to a million rows far below it."""
+errors."""
+FLOOR, LEAST, ENOUGH = 1e-7, 2e-9, 1e-3
+"""The variance floor, low enough for columns that differ by a ten-thousandth of their spread (when something began and
+ended, two meters of one thing); the least one for each row, beyond which sums over rows of what others say of a missing
+cell are off by more than EM gains in a step; and what is enough of that."""
 FEWEST, FEW = 3, 10
 """Rows a column up to which covariances are held near the columns' variances, firmly and a little:
 docs/research/defaults.md."""
@@ -43,6 +47,7 @@ class FullGaussians(Gaussians):
 
     L = 0
     diagonal = False
+    floor = FLOOR
 
     def __init__(self, K: int, D: int) -> None:
         super().__init__()
@@ -105,7 +110,9 @@ class FullGaussians(Gaussians):
         trace = (precision * W).sum()
         floor = (precision.diagonal(dim1=-2, dim2=-1) * scale.variance).sum()
         pull = penalty.pooling * (logdet.sum() + trace)
-        return 0.5 * (self.log_prior(W, scale, penalty) - pull - penalty.floor * floor - penalty.mean * square)
+        return 0.5 * (
+            self.log_prior(W, scale, penalty) - pull - self._floor(scale, penalty) * floor - penalty.mean * square
+        )
 
     def log_prior(self, common: Tensor, scale: Scale, penalty: Penalty) -> Tensor:
         """Twice what the penalty says of the common covariance alone."""
@@ -146,8 +153,12 @@ class FullGaussians(Gaussians):
         shift = torch.cholesky_solve(right[:, :, None], torch.linalg.cholesky(system))[..., 0]
         cross = first[:, :, None] * shift[:, None, :]
         scatter = second - cross - cross.mT + count[:, None, None] * shift[:, :, None] * shift[:, None, :]
-        scatter = scatter + penalty.pooling * W + penalty.floor * torch.diag(scale.variance)
+        scatter = scatter + penalty.pooling * W + self._floor(scale, penalty) * torch.diag(scale.variance)
         self.set_moments(self.mean + shift, scatter / (count + penalty.pooling)[:, None, None])
+
+    @staticmethod
+    def _floor(scale: Scale, penalty: Penalty) -> float:
+        return max(penalty.floor, min(LEAST * scale.rows, ENOUGH)) if penalty.floor else 0.0
 
     def _in_loops(self, scale: Scale) -> bool:
         """Whether compiled loops compute with the parameters: where these are few, tensors are mostly overhead."""
@@ -156,7 +167,7 @@ class FullGaussians(Gaussians):
 
     def _arrays(self, scale: Scale, penalty: Penalty) -> tuple[np.ndarray[Any, Any], ...]:
         """The parameters and what they are pulled to, as loops read them."""
-        weights = np.array([penalty.pooling, self.anchor(scale, penalty), penalty.mean, penalty.floor])
+        weights = np.array([penalty.pooling, self.anchor(scale, penalty), penalty.mean, self._floor(scale, penalty)])
         given = (self.mean.detach(), self.tril.detach(), scale.mean.contiguous(), scale.variance.contiguous())
         return (*(part.numpy() for part in given), weights)
 

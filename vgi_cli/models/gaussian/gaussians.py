@@ -166,6 +166,7 @@ class Gaussians(nn.Module, ABC):
     K: int  # components whose means and covariances are learnt, the first of all
     L: int  # factors
     diagonal: bool  # whether the covariances are
+    floor: float  # the variance floor where nobody says one
 
     @abstractmethod
     def means(self) -> Tensor:

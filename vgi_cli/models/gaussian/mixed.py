@@ -39,7 +39,7 @@ class Mixed(Gaussians):
         which each component has one level (None: there is none)."""
         super().__init__()
         self.numbers, self.edges = numbers, edges
-        self.K, self.L, self.diagonal = numbers.K, numbers.L, numbers.diagonal
+        self.K, self.L, self.diagonal, self.floor = numbers.K, numbers.L, numbers.diagonal, numbers.floor
         levels = [layout.level_counts[i] for i in layout.discrete]
         self.categories = Categories(levels, len(numbers.means()), by)
         self.D = layout.D

@@ -243,7 +243,7 @@ class GaussianMixture(GaussianFamily):
     def set_weights(self, weights: Tensor) -> None:
         self.logits.copy_((weights / weights.sum()).log())
 
-    def penalty(self, pooling: float | None, floor: float) -> Penalty:
+    def penalty(self, pooling: float | None, floor: float | None) -> Penalty:
         """Pooling of POOLED (D + 2) pseudo-rows unless told otherwise; of the model's own where it has a target."""
         D = self.gaussians.means().shape[1]
         weight: float | Tensor = 1e-6
@@ -255,7 +255,7 @@ class GaussianMixture(GaussianFamily):
         pooling = POOLED * (D + 2) if pooling is None else pooling
         tables = TABLES if isinstance(self.gaussians, Mixed) else 0.0
         return Penalty(
-            floor=floor,
+            floor=self.learnt.floor if floor is None else floor,
             pooling=pooling,
             common=1.0,
             mean=MEANS if self.gaussians.K > 1 else MEAN,
@@ -267,7 +267,8 @@ class GaussianMixture(GaussianFamily):
     def for_fills(self) -> Self:
         """Without the widest of the broad components: it keeps the density of a row that is unlike all others from
         being absurd, but a cell drawn from it is absurd itself, several standard deviations off what the rest of its
-        row says. And without the levels that a component has from its prior alone."""
+        row says. The other one is held near what columns say of each other. And without the levels that a component
+        has from its prior alone."""
         broad, mixed = len(self.logits) > self.gaussians.K, isinstance(self.gaussians, Mixed)
         if not (broad or mixed):
             return self
@@ -277,6 +278,8 @@ class GaussianMixture(GaussianFamily):
                 other.gaussians.categories.forget_absent(self.log_weights().exp(), TABLES)
             if broad:
                 other.logits[-1] = -torch.inf  # the last of SCALES
+            if isinstance(other.gaussians, Widened) and isinstance(other.gaussians.broad, FullGaussians):
+                other.gaussians.hold(self.log_weights()[: self.gaussians.K].double().softmax(0))
         return other
 
     @property

@@ -26,6 +26,9 @@ MIXED_SCALES = SCALES[-1:]
 costs more in imputed levels than it gains (docs/research/defaults.md)."""
 SHRINKAGE = 0.1
 """Weight of the diagonal in their covariance."""
+HELD = 10.0
+"""In fills the broad components are at most so many times as wide as what the learnt ones leave: far more than that in
+most columns, and next to nothing in those that nearly determine each other."""
 ROWS = 1.0
 """Pseudo-rows that each broad component holds beside those that it explains: its weight cannot fall to 0."""
 MIXED_ROWS = 0.1
@@ -39,7 +42,7 @@ class Widened(Gaussians):
     def __init__(self, learnt: Gaussians, broad: Gaussians, scales: Sequence[float] = SCALES) -> None:
         super().__init__()
         self.learnt, self.broad, self.scales = learnt, broad.requires_grad_(False), tuple(scales)
-        self.K, self.L, self.diagonal = learnt.K, learnt.L, learnt.diagonal
+        self.K, self.L, self.diagonal, self.floor = learnt.K, learnt.L, learnt.diagonal, learnt.floor
 
     @property
     def computable(self) -> bool:
@@ -81,6 +84,15 @@ class Widened(Gaussians):
         squares = torch.tensor(self.scales, dtype=covariance.dtype, device=covariance.device).square()
         self.broad.set_moments(mean.expand(len(self.scales), -1), squares[:, None, None] * shrunk)
 
+    def hold(self, weights: Tensor) -> None:
+        """Keep the broad components narrow where the learnt ones, of these weights [K], leave next to nothing: their
+        density times that of a Gaussian HELD times as wide as the learnt ones are within. Between what hardly differs
+        (two meters of one thing) they would else draw as if it had little to do with each other."""
+        mean, broad, _ = self.broad.moments()
+        within = (weights[:, None, None] * self.learnt.moments().covariance.double()).sum(0)
+        precision = inverse(broad.double()) + inverse(within) / HELD**2
+        self.broad.set_moments(mean, inverse(precision))
+
     def stretch(self, times: Tensor) -> None:
         self.learnt.stretch(times)
 
@@ -110,6 +122,11 @@ class Widened(Gaussians):
 
     def free_parameters(self) -> int:
         return self.learnt.free_parameters()
+
+
+def inverse(matrix: Tensor) -> Tensor:
+    """[.., D, D] of positive definite ones."""
+    return torch.cholesky_inverse(torch.linalg.cholesky(matrix))
 
 
 class _Both(Observed):
