@@ -9,10 +9,13 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
+from vgi_cli.data import make_table
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.methods.em.em import METHOD, EmConfig
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.family import column_law, em_table, sorted_chunks
+from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import within
 from vgi_cli.models.gaussian.mixed import Mixed
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
@@ -235,15 +238,15 @@ def test_free_parameters() -> None:
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
 def test_fills_do_without_the_widest_component(covariance: str) -> None:
-    """The law of fills is that of the others by their weights, the broad one held near the learnt ones where covariances
-    are full; the model itself keeps its density."""
+    """The law of fills is that of the others by their weights, the broad one held near the learnt ones where
+    covariances are full; the model itself keeps its density."""
     model, x, _ = model_and_rows(covariance)
     before, fills = model.log_prob(x).detach(), model.for_fills()
     left = K + len(SCALES) - 1 if isinstance(model.gaussians, Widened) else K
     weights, mean, S = (part.detach()[:left] for part in dense(model))
     if left > K and isinstance(model.learnt, FullGaussians):
-        within = torch.einsum("k,kij->ij", weights[:K] / weights[:K].sum(), S[:K])
-        S[K] = torch.linalg.inv(torch.linalg.inv(S[K]) + torch.linalg.inv(within) / 100)
+        common = torch.einsum("k,kij->ij", weights[:K] / weights[:K].sum(), S[:K])
+        S[K] = torch.linalg.inv(torch.linalg.inv(S[K]) + torch.linalg.inv(common) / 100)
     each = torch.stack([MultivariateNormal(mean[k], S[k]).log_prob(x) for k in range(left)], -1)
     torch.testing.assert_close(fills.log_prob(x).detach(), torch.logsumexp(each + (weights / weights.sum()).log(), -1))
     torch.testing.assert_close(model.log_prob(x).detach(), before, rtol=0, atol=0)
@@ -300,3 +303,22 @@ def test_no_fill_is_absurd() -> None:
     assert float((drawn[..., 1] - x[:, 1]).abs().max()) < 6 * (1 - 0.999**2) ** 0.5
     loose = model.conditional(x, missing).sample(noise)
     assert float((loose[..., 1] - x[:, 1]).abs().max()) > 2.0
+
+
+def test_columns_that_hardly_differ_are_filled_so() -> None:
+    """Two columns that differ by a thousandth of their spread: filled cells do as well, and no draw of the broad
+    component lies far from the other cell."""
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randn(400, 1, generator=generator, dtype=torch.float64)
+    x = torch.cat([a, a + 1e-3 * torch.randn(400, 1, generator=generator, dtype=torch.float64)], 1)
+    missing = torch.zeros_like(x, dtype=torch.bool)
+    missing[:200, 1] = True
+    model = GaussianMixture.build(MixtureConfig(components=1, covariance="full", outliers=True), Layout.plain(2))
+    state = METHOD.init(model, make_table(x.masked_fill(missing, 0), missing), EmConfig(), generator)
+    for _ in METHOD.run(state):
+        pass
+    noise = KeyedNoise(0, ("a", "b"), torch.arange(200), torch.arange(100))
+    drawn = state.model.for_fills().conditional(x[:200], missing[:200]).sample(noise)
+    apart = (drawn[..., 1] - drawn[..., 0]) / 1e-3
+    assert 0.9 < apart.std() < 1.42  # sqrt(1 + 99 * 1 %): some 40 with the law of the density
+    assert apart.abs().max() < 60
