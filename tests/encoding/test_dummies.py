@@ -8,7 +8,7 @@ import pytest
 
 from tests.selection import first
 from vgi_cli.encoding.dummies import dummies
-from vgi_cli.encoding.infer import schema_alone
+from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.table.frames import from_frame
 
@@ -39,6 +39,18 @@ def test_each_set_has_a_line(seed: int) -> None:
         )
     table = from_frame(spread(seed))
     assert set(found) <= set(suspects(table, schema_alone(table)))
+
+
+def test_dummies_that_follow_from_the_column_that_they_are_of_need_no_line() -> None:
+    rng = np.random.default_rng(0)
+    plan = rng.choice(["free", "basic", "pro"], 300, p=[0.5, 0.3, 0.2])
+    frame = pd.get_dummies(pd.DataFrame({"plan": plan}), dtype=int).assign(plan=plan, x=rng.normal(size=300).round(2))
+    holes = rng.random(frame.shape) < 0.1
+    table = from_frame(frame.astype(object).mask(holes))
+    _, lines = infer_schema(table)
+    assert [line for line in lines if "exactly one of" in line] == []
+    _, lines = infer_schema(from_frame(frame.drop(columns="plan").astype(object).mask(holes[:, [0, 1, 2, 4]])))
+    assert len([line for line in lines if "exactly one of" in line]) == 1
 
 
 def test_what_is_none() -> None:

@@ -5,6 +5,8 @@ Each is modelled as a column of its own, whose fills know of the others as far a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from vgi_cli.columns.schema import Schema
@@ -44,9 +46,16 @@ def dummies(table: Table, schema: Schema) -> list[str]:
             every = len(rows) >= ROWS and bool((rows.sum(1) == 1).all() and (rows.sum(0) > 0).all())
         if every and np.isnan(codes[:, own]).any():
             names = [columns[place].name for place in own]
-            lines.append(
-                f"exactly one of {named('column', names)} holds in every row, as of dummies of one column: fills may "
-                "break that; one column of levels in their place keeps it"
-            )
+            if not _follow(names, schema):
+                lines.append(
+                    f"exactly one of {named('column', names)} holds in every row, as of dummies of one column: fills "
+                    "may break that; one column of levels in their place keeps it"
+                )
         free = [place for place in free if place not in own] if every else free[1:]
     return lines
+
+
+def _follow(names: Sequence[str], schema: Schema) -> bool:
+    """Whether columns all follow from the levels of one and the same other column, to which fills keep."""
+    of = [{one.names[1] for one in schema.relations if one.of_levels and one.names[0] == name} for name in names]
+    return bool(set.intersection(*of))
