@@ -392,6 +392,32 @@ def test_filled_tables_and_sampled_rows_are_equal_as_often(tmp_path: Path) -> No
     assert all((one.admitted <= one.discharged).all() for one in [*filled, rows])
 
 
+@pytest.mark.parametrize(("kind", "share"), [("date", 0.02), ("number", 0.08), ("number", 0.3)])
+def test_the_same_or_the_next_one_is_an_order_with_shares_and_no_rounding(
+    tmp_path: Path, kind: str, share: float
+) -> None:
+    """Shipped on the day of the order or the next: rounding of both would explain it, and a number beside that says
+    nothing, at any share."""
+    rng, n = np.random.default_rng(3), 400
+    ordered = rng.integers(1, 366, n)
+    shipped = ordered + (np.arange(n) < share * n)
+    frame = pd.DataFrame({"x": rng.normal(size=n).round(1), "ordered": ordered, "shipped": shipped})
+    frame = frame.sample(frac=1.0, random_state=0, ignore_index=True)
+    if kind == "date":
+        for name in ("ordered", "shipped"):
+            frame[name] = pd.Timestamp("2025-01-01") + pd.to_timedelta(frame[name], unit="D")
+    holes = rng.random(n)
+    hidden = frame.assign(ordered=frame.ordered.mask(holes < 0.1), shipped=frame.shipped.mask(holes > 0.9))
+    schema = schema_of(hidden)
+    assert schema.relations == () and ties_in(schema).share == pytest.approx(1 - share, abs=0.02)
+    run = vgi_cli.fit(hidden, out=tmp_path / "run", model="mixture", threads=1, set={"bootstrap": 0})
+    filled = hidden.isna().any(axis=1)
+    apart = np.concatenate([(one.shipped - one.ordered)[filled] for one in run.impute(m=10)])
+    days = apart / np.timedelta64(1, "D") if kind == "date" else apart
+    error = (share * (1 - share) / filled.sum()) ** 0.5
+    assert abs((days != 0).mean() - share) < 3 * error + 0.01 and (days >= 0).all()
+
+
 def test_damage_is_named() -> None:
     text = SCHEMA.to_json()
     place = text.index('"ties"')

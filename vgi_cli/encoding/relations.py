@@ -432,7 +432,7 @@ def _relation_of_numbers(every: CodedRows, one: Redundant, way: Way) -> Relation
     digits = every.digits((one.name, *one.by))
     if way == "rounded" and not digits.rounded:
         return None
-    if way == "all rounded" and (one.how not in CLOSELY or not digits.largest.any()):
+    if way == "all rounded" and (one.how not in CLOSELY or not digits.largest.any() or _is_order(every, one)):
         return None
     candidate = _Candidate(every, one, way, digits, every.codes((one.name, *one.by)))
     looked_at, percent = candidate.looked_at, candidate.percent
@@ -443,6 +443,21 @@ def _relation_of_numbers(every: CodedRows, one: Redundant, way: Way) -> Relation
         if relation is not None:
             return _fewer(relation, places, candidate.relation)
     return None
+
+
+def _is_order(every: CodedRows, one: Redundant) -> bool:
+    """Whether a column is that of a candidate or the next value above in every row, or that or the next one below: an
+    order (orders.py), of which it says how often cells are equal. Rounding would explain it, at any shares."""
+    first = every.columns[one.name]
+    for name in one.by:
+        shift, step = shift_between(first, every.columns[name]), 2 * half_digit(first)
+        if shift is None or not step or half_digit(every.columns[name]) != half_digit(first):
+            continue
+        codes = _complete(every.codes((one.name, name)))
+        steps = np.unique(np.rint((codes[:, 0] - codes[:, 1] - shift) / step))
+        if len(steps) == 2 and {*steps.tolist()} in ({0.0, 1.0}, {-1.0, 0.0}):
+            return True
+    return False
 
 
 @dataclass(frozen=True)

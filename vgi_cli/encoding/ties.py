@@ -27,8 +27,9 @@ SURELY = 3.0
 """Standard errors by which more cells have to be equal than fills would be, ..."""
 LEAST = 0.02
 """... and share of the rows."""
-FEWEST = 10
-"""Rows in which cells are equal, and in which they are not, for each weight that is estimated."""
+FEWEST, RARE = 10, 3
+"""Rows in which cells are equal, and in which they are not, for each weight that is estimated; and of the latter from
+which on it is said how often, where nothing else says something of it."""
 ROWS = 4_000
 """Rows by which it is estimated, evenly spread."""
 MOST_COLUMNS, MOST_LEVELS = 5, 20
@@ -75,8 +76,8 @@ def ties_of(pair: Pair, small: Floats, others: Mapping[str, _Column]) -> Ties | 
     lows, highs = as_number(pair.low), as_number(pair.high)
     assert lows is not None and highs is not None, "orders are of numbers"
     below, above = b > lows.ends[0], a - pair.shift < highs.ends[1]  # at an end the other one can be nothing else
-    free, digit = below & above, 2 * max(half_digit(pair.low), half_digit(pair.high))
-    if not _more(equal[free], a[free], b[free], digit, small):
+    free, digits = below & above, (2 * half_digit(pair.low), 2 * half_digit(pair.high))
+    if not _more(equal[free], a[free], b[free], digits, small):
         return None
     columns = {name: (column, codes[some]) for name, (column, codes) in others.items()}
 
@@ -123,15 +124,19 @@ def same(low: Floats, high: Floats) -> Bools:
     return ~crossed(low, high) & ~crossed(high, low)
 
 
-def _more(equal: Bools, a: Floats, b: Floats, digit: float, small: Floats) -> bool:
+def _more(equal: Bools, a: Floats, b: Floats, digits: tuple[float, float], small: Floats) -> bool:
     """Whether cells [n] are equal more often than chance explains where fills are drawn from a normal law of their
-    distance, rounded to a `digit`, and moved by small distances where they are out of order."""
+    distance, each from anywhere within its digit, rounded, and moved by small distances where they are out of order; or
+    never farther apart than by a digit."""
     n, count = len(equal), int(equal.sum())
-    if min(count, n - count) < FEWEST:
+    if count < FEWEST or n - count < RARE:
         return False
+    if float((b - a).max()) < 1.5 * max(digits):  # the same or the next one: normal laws go on
+        return True
     size = max(float(np.abs(a).max()), float(np.abs(b).max()), np.finfo(float).tiny)  # squares may overflow
-    apart, half = b / size - a / size, 0.5 * digit / size
-    normal = NormalDist(float(apart.mean()), float(apart.std()))
+    apart, half = b / size - a / size, 0.5 * max(digits) / size
+    within = sum((digit / size) ** 2 for digit in digits) / 12
+    normal = NormalDist(float(apart.mean()), float(np.sqrt(apart.var() + within)))
     below = normal.cdf(-half)
     expected = normal.cdf(half) - below + below * float((small == 0).mean())
     deviation = float(np.sqrt(max(expected, 1 / n) * (1 - expected) / n))
