@@ -24,7 +24,7 @@ from vgi_cli.models.gaussian.gaussians import (
     by_component,
     normal_log_prob,
 )
-from vgi_cli.models.gaussian.incomplete import Incomplete
+from vgi_cli.models.gaussian.incomplete import Incomplete, until_changed
 
 SMALL = 20_000
 """Components times columns to the third up to which steps are taken by compiled loops."""
@@ -49,6 +49,7 @@ class FullGaussians(Gaussians):
         self.K = K
         self.mean = nn.Parameter(torch.zeros(K, D))
         self.tril = nn.Parameter(torch.zeros(K, D, D))
+        self._kept: dict[str, Any] = {}
 
     def means(self) -> Tensor:
         return self.mean
@@ -185,6 +186,9 @@ class FullGaussians(Gaussians):
         return Moments(self.mean, self.covariance(), None)
 
     def precision(self) -> tuple[Tensor, Tensor]:
+        return until_changed(self._kept, "precision", (self.tril,), self._precision)
+
+    def _precision(self) -> tuple[Tensor, Tensor]:
         return torch.cholesky_inverse(self.cholesky()), 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
 
     def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -204,7 +208,6 @@ class FullObserved(Observed):
         patterns = rows.patterns
         self.x, self.patterns, self.means, self.factor = rows.x.double(), patterns, mean.double(), factor.double()
         self.missing, observed, self.of_row = rows.of_holes("full", lambda: _by_row(patterns))
-        self.covariance = self.factor @ self.factor.mT
         self.precision = torch.cholesky_inverse(self.factor)
         blocks = rows.of_holes("blocks", lambda: hole_blocks(patterns.missing))
         if fixed:
@@ -243,7 +246,7 @@ class FullObserved(Observed):
         """As of `Observed`, but for rounding, without draws under all the other components."""
         rows = torch.arange(len(self.x), device=component.device) if rows is None else rows
         drawn = [columns.new_empty(0, self.x.shape[1]).double()]
-        together = max(1, allowed() // max(1, self.covariance[0].numel()))  # rows whose matrices are gathered
+        together = max(1, allowed() // max(1, self.precision[0].numel()))  # rows whose matrices are gathered
         for k, r, noise in zip(*(part.split(together) for part in (component, rows, columns.double())), strict=True):
             missing, of_row = self.missing[r], self.patterns.of_row[r]
             free = (self.factor[k] @ noise[:, :, None])[:, :, 0]
@@ -256,7 +259,7 @@ class FullObserved(Observed):
         """Weights [K], first [K, D] and second [K, D, D] moments about the current means."""
         U, weight = self.patterns.missing.shape[0], responsibility.mT
         by_pattern = weight.new_zeros(len(weight), U).index_add_(1, self.patterns.of_row, weight)
-        second = (by_pattern[:, None] @ self.holes.padded.flatten(2)).view_as(self.covariance)
+        second = (by_pattern[:, None] @ self.holes.padded.flatten(2)).view_as(self.precision)
         first = []
         for k in self._together():
             weighted = self.delta[k] * weight[k, :, None]

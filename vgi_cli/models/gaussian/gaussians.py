@@ -84,6 +84,11 @@ class Footprint(NamedTuple):
     times: Tensor | None = None
     beside: int = 0
 
+    @property
+    def most(self) -> float:
+        """Numbers that are held for a row without any observed cell: no other holds more."""
+        return self.beside + self.row * (1.0 if self.times is None else float(self.times.prod()))
+
     def rows(self, missing: Tensor) -> Tensor:
         """[U] numbers that are held for a row of each of some patterns [U, D]."""
         each = torch.full((len(missing),), float(self.row), dtype=torch.float64, device=missing.device)

@@ -45,11 +45,11 @@ class Incomplete:
 
     def until_changed(self, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
         """As `once`, and made again where what it is made from has changed."""
-        return _until_changed(self._of_rows, name, given, make)
+        return until_changed(self._of_rows, name, given, make)
 
     def of_holes_until_changed(self, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
         """As `until_changed`, of the holes and what is given alone."""
-        return _until_changed(self._of_holes, name, given, make)
+        return until_changed(self._of_holes, name, given, make)
 
 
 def _once(kept: dict[str, Any] | None, name: str, make: Callable[[], Made]) -> Made:
@@ -60,13 +60,18 @@ def _once(kept: dict[str, Any] | None, name: str, make: Callable[[], Made]) -> M
     return cast(Made, kept[name])
 
 
-def _until_changed(kept: dict[str, Any] | None, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
-    if kept is None:
+def until_changed(kept: dict[str, Any] | None, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
+    """What `make` makes of the numbers that tensors hold: what it made last, by a name of it, where they still are the
+    same. With gradients it is made each time."""
+    if kept is None or torch.is_grad_enabled():
         return make()
     before, made = kept.pop(name, ((), None))  # what has changed is let go before it is made anew
-    same = len(before) == len(given) and all(map(torch.equal, before, given))
-    if not same:
+    if len(before) != len(given) or not all(map(_same, before, given)):
         made = None
         before, made = tuple(part.detach().clone() for part in given), make()
     kept[name] = before, made
     return cast(Made, made)
+
+
+def _same(before: Tensor, now: Tensor) -> bool:
+    return before.dtype == now.dtype and before.device == now.device and torch.equal(before, now)

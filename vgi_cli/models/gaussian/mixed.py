@@ -107,7 +107,7 @@ class Mixed(Gaussians):
     def footprint(self) -> Footprint:
         numbers, forest = self.numbers.footprint(), self.categories.forest
         each = 3 * sum(forest.levels) + 2 * sum(forest.rows)
-        return Footprint(numbers.pattern, numbers.row + self.means().shape[0] * each)
+        return Footprint(numbers.pattern, numbers.row + self.categories.K * each)
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         numbers = self.numbers.log_penalty(self._scale(scale), penalty)
@@ -204,7 +204,8 @@ class Mixed(Gaussians):
         return self.numbers.free_parameters() + self.categories.free_parameters()
 
     def _scale(self, scale: Scale) -> Scale:
-        return Scale(scale.mean[self.continuous], scale.variance[self.continuous], scale.rows)
+        mean, variance = (part.index_select(0, self.continuous) for part in scale[:2])
+        return Scale(mean, variance, scale.rows)
 
 
 class DistinctLevels(NamedTuple):

@@ -310,9 +310,9 @@ class GaussianMixture(GaussianFamily):
             self.learnt.aim(table.ranks.total(seen.mT @ (seen * weight[:, None]))[0])
         if not isinstance(mixed, Mixed) or len(mixed.discrete) < 2 or not mixed.edges:
             return
-        before, value = copy.deepcopy(self.state_dict()), self.objective(table, penalty)
-        missing = table.patterns.missing[table.patterns.of_row]
-        weight = self.responsibilities(table).mul_(table.weights[:, None])
+        before = {name: part.clone() for name, part in self.state_dict().items()}
+        weight, value = self.responsibilities(table, penalty)
+        missing, weight = table.patterns.missing[table.patterns.of_row], weight.mul_(table.weights[:, None])
         rows = weight.new_tensor([float(len(missing))], dtype=torch.float64)
         apart = never_together(*table.ranks.total(seen_together(missing), rows))
         mixed.learn_levels(table.x, missing, weight, penalty.tables, mixed.joins(apart), table.ranks)
