@@ -254,7 +254,8 @@ class ColumnLaw(NamedTuple):
         for _ in range(MOST_STEPS):
             z = (x[:, None] - self.mean) / self.sd
             error = (weight * torch.special.ndtr(z)).sum(-1) - u
-            low, high = torch.where(error < 0, x, low), torch.where(error < 0, high, x)
+            below = error < 0
+            low, high = torch.where(below, x, low), torch.where(below, high, x)
             ahead = x - error / (height * torch.exp(-0.5 * z.square())).sum(-1)
             inside = (ahead >= low) & (ahead <= high)
             ahead = torch.where(inside, ahead, (low + high) / 2)

@@ -49,11 +49,12 @@ def redrawn(
     bounds = {j: (low[:, i], high[:, i]) for i, j in enumerate(rounding.dims)}
     columns = {j for j in range(x.shape[1]) if j in bounds or bool(missing[:, j].any())}
     state = model.conditional(x, missing).sample(noise.at("rounding"))[0].to(torch.float64)
-    given = model.given_levels(state, missing)
     levels = torch.zeros_like(missing)
     levels[:, list(model.shifting)] = missing[:, list(model.shifting)]
+    moving = bool(levels.any())
+    given = None if moving else model.given_levels(state, missing)
     for sweep in range(SWEEPS if sweeps is None else sweeps):
-        if bool(levels.any()):  # else cells keep to the levels that were drawn when they were spread evenly
+        if moving or given is None:  # else cells keep to the levels that were drawn when they were spread evenly
             _redraw_levels(model, state, levels, noise.at(f"rounding/{sweep}/levels").uniform(("levels",))[0, :, 0])
             given = model.given_levels(state, missing)
         u = noise.at(f"rounding/{sweep}").uniform()[0]
