@@ -26,7 +26,7 @@ from vgi_cli.maths.forests import (
     joined,
     see,
 )
-from vgi_cli.models.gaussian.incomplete import until_changed
+from vgi_cli.models.gaussian.incomplete import Kept
 
 EDGE = 1.0
 """Pseudo-rows of the marginal in each row of a conditional table of all rows."""
@@ -101,7 +101,7 @@ class Categories(nn.Module):
     def __init__(self, levels: Sequence[int], K: int, by: int | None = None) -> None:
         super().__init__()
         self.K, self.by = K, by
-        self._kept: dict[str, Any] = {}  # of this forest, until it takes another one
+        self._kept = Kept()  # of this forest, until it takes another one
         self.forest = Forest.without_edges(levels)
         prior = self.forest.flat([torch.full((1, n), 1.0 / n) for n in levels])
         self.register_buffer("parent", torch.tensor(self.forest.parent, dtype=torch.int64))
@@ -113,7 +113,7 @@ class Categories(nn.Module):
 
     def log_tables(self) -> Tensor:
         """[K, T] logarithms of the conditional tables."""
-        return until_changed(self._kept, "log tables", (self.logits,), lambda: self.forest.log_softmax(self.logits))
+        return self._kept.until_changed("log tables", (self.logits,), lambda: self.forest.log_softmax(self.logits))
 
     def log_prob(self, c: Tensor, log_tables: Tensor | None = None) -> Tensor:
         """Complete rows c [R, n] (int64): [R, K]. `log_tables`: what `log_tables` gave, where somebody has that."""

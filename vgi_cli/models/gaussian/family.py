@@ -381,7 +381,8 @@ class GaussianFamily(Marginal):
         return self.cell_laws().redraw
 
     def cell_laws(self) -> CellLaws:
-        """The laws of single cells given the rest of their row, in float64."""
+        """The laws of single cells given the rest of their row, in float64: of this model, which may not change while
+        they are asked."""
         return CellLaws(Components(*(part.to(torch.float64) for part in self.components())))
 
     @property
@@ -577,11 +578,11 @@ class GaussianConditional(ConditionalDistribution):
     @torch.no_grad()
     def sample(self, noise: KeyedNoise) -> Tensor:
         bounds = self._weights.cumsum(-1)[:, :-1]
+        choice = noise.at("component").uniform(("component",)).to(bounds.dtype)
+        columns, factors = (part.to(bounds.dtype) for part in draw_noise(noise, self._L))
         draws = []
-        for i in range(len(noise.draws)):  # one draw at a time: products of one shape, so rounding cannot depend on n
-            one = noise.select(draws=torch.tensor([i]))
-            component = (one.at("component").uniform(("component",))[0].to(bounds.dtype) > bounds).sum(-1)
-            columns, factors = (part[0].to(bounds.dtype) for part in draw_noise(one, self._L))
-            drawn = self._observed.draw_each(component, columns, factors).to(self._x.dtype)
+        for i in range(len(choice)):  # one draw at a time: products of one shape, so rounding cannot depend on n
+            component = (choice[i] > bounds).sum(-1)
+            drawn = self._observed.draw_each(component, columns[i], factors[i]).to(self._x.dtype)
             draws.append(torch.where(self._missing, drawn, self._x))
         return torch.stack(draws)

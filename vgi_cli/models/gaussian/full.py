@@ -24,7 +24,7 @@ from vgi_cli.models.gaussian.gaussians import (
     by_component,
     normal_log_prob,
 )
-from vgi_cli.models.gaussian.incomplete import Incomplete, until_changed
+from vgi_cli.models.gaussian.incomplete import Incomplete, Kept
 
 SMALL = 20_000
 """Components times columns to the third up to which steps are taken by compiled loops."""
@@ -49,7 +49,7 @@ class FullGaussians(Gaussians):
         self.K = K
         self.mean = nn.Parameter(torch.zeros(K, D))
         self.tril = nn.Parameter(torch.zeros(K, D, D))
-        self._kept: dict[str, Any] = {}
+        self._kept = Kept()
 
     def means(self) -> Tensor:
         return self.mean
@@ -65,12 +65,17 @@ class FullGaussians(Gaussians):
         return factor @ factor.mT
 
     def log_prob(self, x: Tensor) -> Tensor:
-        factor = self.cholesky()
-        eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand_as(factor)
-        whiten = torch.linalg.solve_triangular(factor, eye, upper=False)  # D x D: the rows then cost one product
+        whiten = self._kept.until_changed("whiten", (self.tril,), self._whiten)  # the rows then cost one product
         u = torch.einsum("rd,kud->kru", x, whiten) - (whiten @ self.mean[:, :, None]).mT
         logdet = 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
         return normal_log_prob(u.square().sum(-1), logdet[:, None], x.shape[-1]).mT
+
+    def _whiten(self) -> Tensor:
+        """[K, D, D] the inverses of the factors."""
+        factor = self.cholesky()
+        eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device).expand_as(factor)
+        inverse: Tensor = torch.linalg.solve_triangular(factor, eye, upper=False)
+        return inverse
 
     @property
     def computable(self) -> bool:
@@ -186,7 +191,7 @@ class FullGaussians(Gaussians):
         return Moments(self.mean, self.covariance(), None)
 
     def precision(self) -> tuple[Tensor, Tensor]:
-        return until_changed(self._kept, "precision", (self.tril,), self._precision)
+        return self._kept.until_changed("precision", (self.tril,), self._precision)
 
     def _precision(self) -> tuple[Tensor, Tensor]:
         return torch.cholesky_inverse(self.cholesky()), 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)

@@ -284,4 +284,5 @@ def by_component(factors: Tensor, z: Tensor, component: Tensor) -> Tensor:
 def draw_noise(noise: KeyedNoise, L: int) -> tuple[Tensor, Tensor]:
     """The noise of `Observed.draw` for n draws of R rows: by column [n, R, D], and in another stream (a column may have
     any name) by factor [n, R, L]."""
-    return noise.normal(), noise.at("factors").normal(numbered("factor", L))
+    columns = noise.normal()
+    return columns, noise.at("factors").normal(numbered("factor", L)) if L else columns[..., :0]

@@ -13,6 +13,25 @@ from vgi_cli.maths.gaussian import Patterns
 Made = TypeVar("Made")
 
 
+class Kept:
+    """What a module has made of its parameters, by name; a copy of the module makes its own."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kept:
+        return Kept()
+
+    def clear(self) -> None:
+        """Keep nothing: what is to be made is another thing now."""
+        self._made.clear()
+
+    def until_changed(self, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
+        """What `make` makes of the numbers that tensors hold: what it made last, where they still are the same. With
+        gradients it is made each time."""
+        return make() if torch.is_grad_enabled() else _until_changed(self._made, name, given, make)
+
+
 class Incomplete:
     """R rows with holes.
 
@@ -45,11 +64,11 @@ class Incomplete:
 
     def until_changed(self, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
         """As `once`, and made again where what it is made from has changed."""
-        return until_changed(self._of_rows, name, given, make)
+        return _until_changed(self._of_rows, name, given, make)
 
     def of_holes_until_changed(self, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
         """As `until_changed`, of the holes and what is given alone."""
-        return until_changed(self._of_holes, name, given, make)
+        return _until_changed(self._of_holes, name, given, make)
 
 
 def _once(kept: dict[str, Any] | None, name: str, make: Callable[[], Made]) -> Made:
@@ -60,10 +79,8 @@ def _once(kept: dict[str, Any] | None, name: str, make: Callable[[], Made]) -> M
     return cast(Made, kept[name])
 
 
-def until_changed(kept: dict[str, Any] | None, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
-    """What `make` makes of the numbers that tensors hold: what it made last, by a name of it, where they still are the
-    same. With gradients it is made each time."""
-    if kept is None or torch.is_grad_enabled():
+def _until_changed(kept: dict[str, Any] | None, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
+    if kept is None:
         return make()
     before, made = kept.pop(name, ((), None))  # what has changed is let go before it is made anew
     if len(before) != len(given) or not all(map(_same, before, given)):

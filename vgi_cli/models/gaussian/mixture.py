@@ -277,6 +277,9 @@ class GaussianMixture(GaussianFamily):
                 other.gaussians.categories.forget_absent(self.log_weights().exp(), TABLES)
             if broad:
                 other.logits[-1] = -torch.inf  # the last of SCALES
+                numbers = other.gaussians.numbers if isinstance(other.gaussians, Mixed) else other.gaussians
+                assert isinstance(numbers, Widened)
+                numbers.idle = len(numbers.scales) == 1
         return other
 
     @property
@@ -329,11 +332,13 @@ class GaussianMixture(GaussianFamily):
         return [f"levels that shift the numbers within clusters: {shifting}"]
 
     def cell_laws(self) -> CellLaws:
-        if isinstance(self.gaussians, Shifted):
-            return ShiftedCellLaws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
-        if isinstance(self.gaussians, Mixed):
-            return MixedCellLaws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
-        return super().cell_laws()
+        if not isinstance(self.gaussians, Mixed):
+            return super().cell_laws()
+        double = self.logits.dtype is torch.float64
+        mixed = self.gaussians if double else copy.deepcopy(self.gaussians).double()
+        if isinstance(mixed, Shifted):
+            return ShiftedCellLaws(mixed, self.log_weights().double())
+        return MixedCellLaws(mixed, self.log_weights().double())
 
     @property
     def independent(self) -> bool:

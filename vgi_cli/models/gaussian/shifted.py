@@ -35,7 +35,7 @@ from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import Patterns
 from vgi_cli.models.gaussian.family import ColumnLaw, FilledRows
 from vgi_cli.models.gaussian.gaussians import MOST_LOST, Footprint, Gaussians, Observed, Penalty, Scale, expansions
-from vgi_cli.models.gaussian.incomplete import Incomplete, until_changed
+from vgi_cli.models.gaussian.incomplete import Incomplete, Kept
 from vgi_cli.models.gaussian.mixed import DistinctLevels, Mixed, MixedCellLaws, MixedObserved
 from vgi_cli.models.gaussian.shift_choice import (
     CELLS,
@@ -91,7 +91,7 @@ class Shifted(Mixed):
         self.register_buffer("prior_precision", torch.zeros(0, 0))
         self.shift = nn.Parameter(torch.zeros(sum(levels), numbers.means().shape[1]))
         self.crossing = nn.Parameter(torch.zeros(0, numbers.means().shape[1]))
-        self._kept: dict[str, Any] = {}  # of the dimensions that shift, until others do
+        self._kept = Kept()  # of the dimensions that shift, until others do
         self._take(self.chosen, self.share)
 
     def _take(self, chosen: Tensor, share: Tensor, pairs: Tensor | None = None) -> None:
@@ -168,7 +168,7 @@ class Shifted(Mixed):
     def dummies(self) -> Tensor:
         """[J, Q + P] d of each combination: the indicators less the shares, and of pairs that interact the products of
         these."""
-        return until_changed(self._kept, "dummies", (self.share,), self._dummies)
+        return self._kept.until_changed("dummies", (self.share,), self._dummies)
 
     def _dummies(self) -> Tensor:
         d = self._indicators - self.share[self._rows]
@@ -274,7 +274,7 @@ class Shifted(Mixed):
         if B.numel() > DENSE:
             change = _conjugate_gradients(d, curve, ridge, wanted)
         else:
-            (Q, D), pairs = B.shape, until_changed(self._kept, "squares", (self.share,), self._squares)
+            (Q, D), pairs = B.shape, self._kept.until_changed("squares", (self.share,), self._squares)
             curve = torch.diag_embed(curve) if curve.ndim == 2 else curve
             system = (pairs.mT @ curve.flatten(1)).view(Q, Q, D, D).permute(0, 2, 1, 3).reshape(Q * D, Q * D)
             system.view(Q, D, Q, D).diagonal(dim1=0, dim2=2).add_(ridge[:, :, None])
