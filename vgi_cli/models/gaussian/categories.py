@@ -97,6 +97,7 @@ class Categories(nn.Module):
     prior: Tensor
     rows: Tensor
     _places: Tensor
+    _absent: Tensor  # [components that have one level of `by`, levels] its logits: NEVER but for that level
 
     def __init__(self, levels: Sequence[int], K: int, by: int | None = None) -> None:
         super().__init__()
@@ -109,6 +110,8 @@ class Categories(nn.Module):
         self.register_buffer("prior", prior)
         self.register_buffer("rows", torch.zeros(()))
         self.logits = nn.Parameter(prior.log().expand(K, -1).clone())
+        one = torch.zeros(0, 0) if by is None else torch.eye(levels[by]).repeat(K // levels[by], 1)
+        self.register_buffer("_absent", NEVER * (1 - one), persistent=False)
         self._hold()
 
     def log_tables(self) -> Tensor:
@@ -152,18 +155,11 @@ class Categories(nn.Module):
         levels = self.forest.levels[self.by]
         return self.K // levels * levels
 
-    def _one_level(self) -> Tensor:
-        """[components that have one level of `by`, levels] 1 for that level."""
-        assert self.by is not None
-        levels = self.forest.levels[self.by]
-        return torch.eye(levels, dtype=self.logits.dtype, device=self.logits.device).repeat(self.K // levels, 1)
-
     @torch.no_grad()
     def _hold(self) -> None:
         """Give each of the first components the one level of `by` that it has, in place."""
         if self.by is not None:
-            one = self._one_level()
-            self.logits[: len(one), self._held()] = NEVER * (1 - one)
+            self.logits[: self._with_one_level(), self._held()] = self._absent
 
     @torch.no_grad()
     def learn(

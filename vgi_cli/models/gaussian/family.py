@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import LOG_2PI, Patterns, patterns_of
@@ -515,6 +516,15 @@ class GaussianFamily(Marginal):
             if sums.rows < table.x.shape[0]:
                 yield sums
         return sums.totals
+
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def in_double(module: Module) -> Module:
+    """A module in float64: itself where it is, else a copy."""
+    numbers = (part for part in (*module.parameters(), *module.buffers()) if part.is_floating_point())
+    return module if all(part.dtype is torch.float64 for part in numbers) else copy.deepcopy(module).double()
 
 
 def possible(work: Callable[[], tuple[Tensor, ...]], ranks: Ranks) -> tuple[Tensor, ...]:

@@ -171,7 +171,7 @@ class FullGaussians(Gaussians):
         precision, _ = self.precision()
         away = total - count[:, :, None] * self.mean[:, None, :]
         curve = count.mT @ precision.flatten(1)
-        return ShiftSystem(curve.unflatten(1, precision.shape[1:]), (away @ precision).sum(0))
+        return ShiftSystem(curve.view(-1, *precision.shape[1:]), (away @ precision).sum(0))
 
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         factor = torch.linalg.cholesky(0.5 * (covariance + covariance.mT))

@@ -14,7 +14,15 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths.selection import never_together, pairs_apart, seen_together
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.factors import FactorGaussians, factor_counts
-from vgi_cli.models.gaussian.family import CellLaws, Combinations, EmTable, FilledRows, GaussianFamily, NumbersGiven
+from vgi_cli.models.gaussian.family import (
+    CellLaws,
+    Combinations,
+    EmTable,
+    FilledRows,
+    GaussianFamily,
+    NumbersGiven,
+    in_double,
+)
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
 from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws
@@ -334,8 +342,7 @@ class GaussianMixture(GaussianFamily):
     def cell_laws(self) -> CellLaws:
         if not isinstance(self.gaussians, Mixed):
             return super().cell_laws()
-        double = self.logits.dtype is torch.float64
-        mixed = self.gaussians if double else copy.deepcopy(self.gaussians).double()
+        mixed = in_double(self.gaussians)
         if isinstance(mixed, Shifted):
             return ShiftedCellLaws(mixed, self.log_weights().double())
         return MixedCellLaws(mixed, self.log_weights().double())

@@ -481,7 +481,7 @@ class _ShiftedObserved(Observed):
 
     def __init__(self, mixed: Shifted, rows: _Expanded, fixed: bool) -> None:
         self.mixed, self.agrees, self.of_row, self.place = mixed, rows.agrees, rows.of_row, rows.place
-        self.by = mixed.shifts()[self.place]
+        self.by = mixed.shifts().index_select(0, self.place)
         numbers = mixed.numbers.observe(rows.numbers.moved(rows.numbers.x - self.by), fixed=fixed)
         self.inner = MixedObserved(mixed, numbers, rows.levels)
         log_prob, R = self.inner.log_prob, len(self.agrees)
@@ -539,7 +539,7 @@ class _ShiftedObserved(Observed):
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """Those of the rows' expansion, then what it says of the shifts."""
-        responsibility = responsibility[self.of_row] * self.within
+        responsibility = responsibility.index_select(0, self.of_row) * self.within
         J = self.agrees.shape[1]
         shifts = self.inner.numbers.shift_statistics(responsibility, self.place, J)
         return (*self.inner.statistics(responsibility), shifts)
