@@ -212,7 +212,7 @@ class FullObserved(Observed):
     def __init__(self, mean: Tensor, factor: Tensor, rows: Incomplete, fixed: bool) -> None:
         patterns = rows.patterns
         self.x, self.patterns, self.means, self.factor = rows.x.double(), patterns, mean.double(), factor.double()
-        self.missing, observed, self.of_row = rows.of_holes("full", lambda: _by_row(patterns))
+        self.missing, self._observed, self.of_row = rows.of_holes("full", lambda: _by_row(patterns))
         self.precision = torch.cholesky_inverse(self.factor)
         blocks = rows.of_holes("blocks", lambda: hole_blocks(patterns.missing))
         if fixed:
@@ -222,16 +222,26 @@ class FullObserved(Observed):
         else:
             self.holes = hole_covariance(self.precision, patterns.missing, blocks)
         logdet = 2 * self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        self.delta = self.x.new_empty(len(mean), *self.x.shape)  # [K, R, D] conditional means less the means
-        log_prob = []
-        for k in self._together():
-            delta = torch.where(self.missing, 0.0, self.x - self.means[k, None, :])
-            pull = delta @ self.precision[k]
-            delta = delta - apply_by_pattern(self.holes.padded[k], self.of_row, pull)
-            log_det = (logdet[k, None] + self.holes.logdet[k])[:, patterns.of_row]
-            log_prob.append(normal_log_prob((pull * delta).sum(-1), log_det, observed))
-            self.delta[k] = delta
-        self.log_prob = torch.cat(log_prob).mT.to(rows.x.dtype)
+        together = self._together()
+        if len(together) == 1:
+            self.delta, log_prob = self._look(together[0], logdet)
+        else:
+            self.delta = self.x.new_empty(len(mean), *self.x.shape)  # [K, R, D] conditional means less the means
+            every = []
+            for k in together:
+                self.delta[k], own = self._look(k, logdet)
+                every.append(own)
+            log_prob = torch.cat(every)
+        self.log_prob = log_prob.mT.to(rows.x.dtype)
+
+    def _look(self, k: slice, logdet: Tensor) -> tuple[Tensor, Tensor]:
+        """Of some components the conditional means less the means [k, R, D], and log p(x_obs) [k, R]; logdet [K] of the
+        covariances."""
+        delta = torch.where(self.missing, 0.0, self.x - self.means[k, None, :])
+        pull = delta @ self.precision[k]
+        delta = delta - apply_by_pattern(self.holes.padded[k], self.of_row, pull)
+        log_det = (logdet[k, None] + self.holes.logdet[k])[:, self.patterns.of_row]
+        return delta, normal_log_prob((pull * delta).sum(-1), log_det, self._observed)
 
     def _together(self) -> list[slice]:
         """Components that are looked at together: so many that what is made of them stays small."""
