@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from vgi_cli.maths.noise import KeyedNoise, mix64, numbered
+from vgi_cli.maths.noise import KeyedNoise, _in_unit, _shift_right, mix64, numbered
 
 
 def test_noise_of_some_columns_of_each_row_is_that_of_all() -> None:
@@ -69,3 +69,10 @@ def test_more_draws_than_strata_are_even_in_groups() -> None:
     assert torch.equal(noise.select(draws=torch.tensor([11, 2])).uniform(), u[[11, 2]])
     draws, rows = torch.tensor([12, 0, 6]), torch.tensor([1, 30, 1])
     assert torch.equal(noise.paired(draws, rows).uniform()[0], u[draws, rows])
+
+
+def test_numbers_become_uniform_as_torch_computes_them_on_other_devices() -> None:
+    z = mix64(torch.arange(1000))
+    z[:3] = torch.tensor([0, -1, -(2**63)])
+    expected = _shift_right(z, 11).to(torch.float64).add_(0.5).mul_(2.0**-53)
+    assert torch.equal(_in_unit(z), expected) and torch.equal(_in_unit(z[7]), expected[7])

@@ -287,7 +287,8 @@ def test_a_step_of_em_returns_the_objective_and_the_responsibilities_weigh_the_r
     missing = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.3
     table, penalty = em_table(x, missing), model.penalty(None, 1e-3)
     value = model.objective(table, penalty)
-    r = model.responsibilities(table)
+    r, same = model.responsibilities(table, penalty)
+    assert same == value
     expected = model.marginal_log_prob(x, missing)
     torch.testing.assert_close(value.loglik, expected.sum())
     torch.testing.assert_close(r.sum(1), torch.ones_like(r[:, 0]))

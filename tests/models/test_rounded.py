@@ -286,3 +286,15 @@ def test_every_draw_of_a_level_beside_rounded_cells_is_a_new_one() -> None:
         row[shifting] = level
         masses.append(in_box(model, row, torch.zeros_like(missing), steps)[1].sum().item())
     assert p == pytest.approx(masses[0] / sum(masses), abs=4 * (p * (1 - p) / (R * m)) ** 0.5)
+
+
+@pytest.mark.parametrize("hole", [1, 0])
+def test_numbers_given_levels_are_asked_once_for_the_same_levels(hole: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Levels that are missing are drawn anew before each sweep; those that are there stay."""
+    model, x = built("full with outliers shifted")
+    given, asked = model.given_levels, []
+    monkeypatch.setattr(model, "given_levels", lambda *rows: asked.append(1) or given(*rows))
+    missing = torch.zeros(x.shape, dtype=torch.bool)
+    missing[:, hole] = True
+    redrawn(model, x, missing, Steps([1, 3], 1.2), noise_of(len(x), x.shape[1]), sweeps=3)
+    assert len(asked) == (1 if LEVELS[hole] == 0 else 3)

@@ -615,6 +615,7 @@ def test_the_work_of_rows_counts_the_combinations_that_agree_with_them() -> None
     assert mixed.work(none) < mixed.work() and mixed.cells(none) < mixed.cells()
     held = mixed.footprint().rows(torch.stack([none[0], half[0], every[0]]))
     beside = mixed.footprint().beside
+    assert mixed.footprint().most == held.max()
     assert (held - beside).tolist() == [
         mixed.footprint().row * n for n in (1, levels[mixed.places[0]], len(mixed.combinations))
     ]

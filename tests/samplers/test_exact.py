@@ -16,7 +16,7 @@ from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Marginal
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.samplers.base import ROW_BLOCK, Box, impute
-from vgi_cli.samplers.exact import ExactImputer
+from vgi_cli.samplers.exact import SWEPT, ExactImputer
 from vgi_cli.samplers.rows import draw_rows
 
 D = 3
@@ -237,3 +237,15 @@ def test_cells_that_hold_nothing_decide_about_no_other() -> None:
     assert limits.contains(whole[asked]).all() and float((whole[~asked, 2] < 1).double().mean()) > 0.95
     for both in (drawn, whole):
         assert abs(float((both[:, 0] >= 0).double().mean()) - share) < 0.03
+
+
+def test_laws_of_cells_are_made_once_for_all_rows_that_are_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, R, made = gaussian(), 3 * SWEPT, []
+    redraws = model.column_redraws
+    monkeypatch.setattr(model, "column_redraws", lambda: made.append(1) or redraws())
+    x, missing = torch.zeros(R, D, dtype=torch.float64), torch.ones(R, D, dtype=torch.bool)
+    sampler = ExactImputer([model], attempts=0, sweeps=1)
+    assert bool(interval(2.0, 3.0).contains(sampler.sample(x, missing, noise(1, R), interval(2.0, 3.0))).all())
+    assert len(made) == 1
+    sampler.sample(x, missing, noise(1, R), free())
+    assert len(made) == 1, "no row is outside"

@@ -11,7 +11,6 @@ their trees is decided by the rows that a resample left out.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -36,7 +35,7 @@ from vgi_cli.maths.trees import NO_PAIRS, Tree, packed, unpacked
 from vgi_cli.methods.em.bootstrap import filled, row_weights, size_of
 from vgi_cli.methods.em.em import redraws_of
 from vgi_cli.models.base import Model
-from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.models.gaussian.family import GaussianFamily, in_double
 from vgi_cli.models.gaussian.rounded import redrawn_rows
 from vgi_cli.reporting import TREES
 from vgi_cli.samplers.trees import BINS, RARE, ROUNDS, Cell
@@ -171,7 +170,7 @@ def _grown_by_transform(
     room = room_of(table.N, table.D)
 
     def models(i: int) -> GaussianFamily:
-        return cast(GaussianFamily, copy.deepcopy(refits[i])).double()
+        return in_double(cast(GaussianFamily, refits[i]))
 
     with work.reporter.stage(TREES, "refits", work.limit.end) as stage:
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -60,7 +60,12 @@ class Forest:
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Where the table of each dimension starts among T, and T."""
-        return tuple(accumulate((a * b for a, b in zip(self.rows, self.levels, strict=True)), initial=0))
+        return tuple(accumulate(self._sizes, initial=0))
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """Numbers in the table of each dimension."""
+        return [a * b for a, b in zip(self.rows, self.levels, strict=True)]
 
     @property
     def T(self) -> int:
@@ -69,8 +74,8 @@ class Forest:
 
     def tables(self, flat: Tensor) -> list[Tensor]:
         """[.., T] as the table of each dimension [.., rows, levels]."""
-        shapes = zip(pairwise(self.starts), self.rows, self.levels, strict=True)
-        return [flat[..., a:b].unflatten(-1, (rows, levels)) for (a, b), rows, levels in shapes]
+        lead, parts = flat.shape[:-1], flat.split(self._sizes, -1)
+        return [part.view(*lead, a, b) for part, a, b in zip(parts, self.rows, self.levels, strict=True)]
 
     def flat(self, tables: Sequence[Tensor]) -> Tensor:
         """The reverse of `tables`."""

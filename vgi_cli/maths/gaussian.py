@@ -15,6 +15,7 @@ Maximisation for Factor Analysis with Incomplete Data"). Rows with the same hole
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -54,10 +55,17 @@ def distinct_rows(rows: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
     if math.prod(counts) >= 2**63:
         distinct, of_row = torch.unique(rows, dim=0, return_inverse=True)
         return distinct, of_row
-    below = [math.prod(counts[i + 1 :]) for i in range(len(counts))]
-    place = torch.tensor(below, dtype=torch.int64, device=rows.device)
+    place, base = _digits(tuple(counts), rows.device)
     keys, of_row = torch.unique((rows * place).sum(1), return_inverse=True)
-    return keys[:, None] // place % torch.tensor(counts, dtype=torch.int64, device=rows.device), of_row
+    return keys[:, None] // place % base, of_row
+
+
+@functools.lru_cache(maxsize=64)
+def _digits(counts: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """[n] what each digit of a number stands for whose digits are below `counts`, and these."""
+    below = [math.prod(counts[i + 1 :]) for i in range(len(counts))]
+    place, base = (torch.tensor(part, dtype=torch.int64, device=device) for part in (below, list(counts)))
+    return place, base
 
 
 class HoleCovariance(NamedTuple):

@@ -32,10 +32,11 @@ class Indicators(nn.Module):
         of = [i for i, n in enumerate(levels) for _ in range(max(n, 1))]
         level = [float(place) if n else -1.0 for n in levels for place in range(max(n, 1))]
         self.F = len(of)
-        self._levelled = [i for i, n in enumerate(levels) if n]
-        self._continuous = [i for i, n in enumerate(levels) if not n]
+        levelled = [i for i, n in enumerate(levels) if n]
+        self._levelled = torch.tensor(levelled, dtype=torch.int64)
+        self._continuous = torch.tensor([i for i, n in enumerate(levels) if not n], dtype=torch.int64)
         ends = list(accumulate((n for n in levels if n), initial=0))
-        self._place = {i: slice(a, b) for i, a, b in zip(self._levelled, ends, ends[1:], strict=False)}
+        self._place = {i: slice(a, b) for i, a, b in zip(levelled, ends, ends[1:], strict=False)}
         self._starts, self.levels = torch.tensor(ends[:-1], dtype=torch.int64), ends[-1]
         self.register_buffer("of", torch.tensor(of, dtype=torch.int64), persistent=False)
         self.register_buffer("discrete", torch.tensor(level) >= 0, persistent=False)
@@ -51,11 +52,11 @@ class Indicators(nn.Module):
     def places(self, x: Tensor) -> Tensor:
         """[.., n] int64: of each of the n discrete dimensions where the level of rows x [.., D] stands among those of
         all of them, one dimension after the other."""
-        return x[..., self._levelled].long() + self._starts.to(x.device)
+        return x.index_select(-1, self._levelled.to(x.device)).long() + self._starts.to(x.device)
 
     def numbers(self, x: Tensor) -> Tensor:
         """[.., n] the n continuous dimensions of rows x [.., D]."""
-        return x[..., self._continuous]
+        return x.index_select(-1, self._continuous.to(x.device))
 
     def place(self, j: int) -> slice:
         """Where the levels of a discrete dimension stand among those of all of them."""

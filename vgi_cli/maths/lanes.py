@@ -35,11 +35,15 @@ def filled(K: int) -> int:
     return -(-K // LANES) * LANES
 
 
+@functools.lru_cache(maxsize=64)
+def _filling(K: int) -> Tensor:
+    """[filled(K)] which component stands in each lane."""
+    return torch.arange(filled(K)).clamp(max=K - 1)
+
+
 def in_lanes(values: Tensor) -> Tensor:
     """[K, ..] with the components last and filled up: [.., filled(K)]; those that fill are copies of the last one."""
-    K = len(values)
-    every = torch.arange(filled(K)).clamp(max=K - 1)
-    return values[every].movedim(0, -1).contiguous()
+    return values.index_select(0, _filling(values.shape[0])).movedim(0, -1).contiguous()
 
 
 def weighted_lanes(weights: Tensor) -> Tensor:
@@ -114,8 +118,8 @@ def hole_triangles(laws: Laws, holes: Holes) -> HoleTriangles:
     packed, logdet = made = HoleTriangles(laws.mean.new_empty(holes.cells, K), laws.mean.new_empty(U, K))
 
     def look(_: int, some: slice) -> bool:
-        own = [part[some] for part in holes[:4]]
-        return bool(_run("holes", (*laws[1:], *own, packed, logdet[some]), (len(own[0]), D, K)))
+        own = [_of(part, some) for part in holes[:4]]
+        return bool(_run("holes", (*laws[1:], *own, packed, _of(logdet, some)), (_length(some), D, K)))
 
     if not all(_side_by_side(_parts(U, holes.cells * K * D), look)):
         raise torch.linalg.LinAlgError("a matrix is not positive definite")
@@ -140,8 +144,8 @@ def seen(x: Tensor, of_row: Tensor, laws: Laws, holes: Holes, triangles: HoleTri
     x, of_row = x.contiguous(), of_row.contiguous()
 
     def look(_: int, some: slice) -> None:
-        read = (x[some], of_row[some], *laws, *holes[:4], *triangles)
-        _run("rows", (*read, *(part[some] for part in made)), (len(x[some]), D, K))
+        read = (_of(x, some), _of(of_row, some), *laws, *holes[:4], *triangles)
+        _run("rows", (*read, *(_of(part, some) for part in made)), (_length(some), D, K))
 
     _side_by_side(_parts(R, R * K * D**2), look)
     return made
@@ -158,16 +162,16 @@ def moments(
     by_pattern, total, second = delta.new_zeros(n, U, K), delta.new_zeros(n, D, K), delta.new_zeros(n, D, D, K)
 
     def rows(i: int, some: slice) -> None:
-        read = (delta[some], weights[some], of_row[some])
-        _run("moments", (*read, by_pattern[i], total[i], second[i]), (len(read[0]), D, K))
+        read = (_of(delta, some), _of(weights, some), _of(of_row, some))
+        _run("moments", (*read, by_pattern[i], total[i], second[i]), (_length(some), D, K))
 
     _side_by_side(parts, rows)
     weight = _together(by_pattern)
     patterns = [slice(0, U)] if n == 1 else _parts(U, R * K * D**2)
 
     def uncertain(i: int, some: slice) -> None:
-        own = [part[some] for part in holes[:4]]
-        _run("uncertain", (weight[some], *own, triangles.packed, second[i]), (len(own[0]), D, K))
+        own = [_of(part, some) for part in holes[:4]]
+        _run("uncertain", (_of(weight, some), *own, triangles.packed, second[i]), (_length(some), D, K))
 
     _side_by_side(patterns, uncertain)
     return _together(total), _together(second)
@@ -180,8 +184,8 @@ def sums(delta: Tensor, weights: Tensor, place: Tensor, J: int) -> Tensor:
     out = delta.new_zeros(len(parts), J, 1 + D, K)
 
     def add(i: int, some: slice) -> None:
-        read = (delta[some], weights[some], place[some])
-        _run("sums", (*read, out[i]), (len(read[0]), D, K))
+        read = (_of(delta, some), _of(weights, some), _of(place, some))
+        _run("sums", (*read, out[i]), (_length(some), D, K))
 
     _side_by_side(parts, add)
     return _together(out)
@@ -212,16 +216,16 @@ class FactorRows:
         logdet, work = x.new_empty(U, K), K * D * (L + 1) ** 2
 
         def patterns(_: int, some: slice) -> bool:
-            own = [part[some] for part in (*self._holes, self._packed, logdet)]
-            return bool(_run("factors", (*laws[1:], *own), (len(own[0]), D, L, K)))
+            own = [_of(part, some) for part in (*self._holes, self._packed, logdet)]
+            return bool(_run("factors", (*laws[1:], *own), (_length(some), D, L, K)))
 
         if not all(_side_by_side(_parts(U, U * work), patterns)):
             raise torch.linalg.LinAlgError("a matrix is not positive definite")
 
         def rows(_: int, some: slice) -> None:
-            x, of_row, z, log_prob = (part[some] for part in (self._x, self._of_row, self.z, self.log_prob))
+            x, of_row, z, log_prob = (_of(part, some) for part in (self._x, self._of_row, self.z, self.log_prob))
             read = (x, of_row, *laws, *self._holes, self._packed, logdet)
-            _run("factor_rows", (*read, z, log_prob), (len(x), D, L, K))
+            _run("factor_rows", (*read, z, log_prob), (_length(some), D, L, K))
 
         self._parts = _parts(R, R * work)
         _side_by_side(self._parts, rows)
@@ -236,9 +240,9 @@ class FactorRows:
         out = [self._x.new_zeros(n, *shape, K) for shape in ((D, T), (D, P), (D,), (T,))]
 
         def add(i: int, some: slice) -> None:
-            x, of_row, z, weight = (part[some] for part in (self._x, self._of_row, self.z, weights))
+            x, of_row, z, weight = (_of(part, some) for part in (self._x, self._of_row, self.z, weights))
             read = (x, of_row, *self._holes, self._packed, z, weight)
-            _run("factor_moments", (*read, *(part[i] for part in out)), (len(x), D, L, K))
+            _run("factor_moments", (*read, *(part[i] for part in out)), (_length(some), D, L, K))
 
         _side_by_side(self._parts, add)
         outer, cross, square, every = map(_together, out)
@@ -252,8 +256,8 @@ class FactorRows:
         out = self._x.new_zeros(len(self._parts), J, D, 2 + L, K)
 
         def add(i: int, some: slice) -> None:
-            x, of_row, z, weight, at = (part[some] for part in (self._x, self._of_row, self.z, weights, place))
-            _run("factor_sums", (x, of_row, *self._holes, z, weight, at, out[i]), (len(x), D, L, K))
+            x, of_row, z, weight, at = (_of(part, some) for part in (self._x, self._of_row, self.z, weights, place))
+            _run("factor_sums", (x, of_row, *self._holes, z, weight, at, out[i]), (_length(some), D, L, K))
 
         _side_by_side(self._parts, add)
         return _together(out)
@@ -317,7 +321,7 @@ class Levels:
         out = self._tables.new_empty(len(self._codes), self._tables.shape[-1])
 
         def look(_: int, some: slice) -> None:
-            _run("forest", (self._tables, self._lines, self._codes[some], out[some]), self._sizes(some))
+            _run("forest", (self._tables, self._lines, _of(self._codes, some), _of(out, some)), self._sizes(some))
 
         _side_by_side(self._parts, look)
         return out
@@ -327,14 +331,14 @@ class Levels:
         out = self._tables.new_zeros(len(self._parts), *self._tables.shape)
 
         def add(i: int, some: slice) -> None:
-            read = (self._tables, self._lines, self._codes[some], weights[some])
+            read = (self._tables, self._lines, _of(self._codes, some), _of(weights, some))
             _run("counts", (*read, out[i]), self._sizes(some))
 
         _side_by_side(self._parts, add)
         return _together(out)
 
     def _sizes(self, some: slice) -> tuple[int, ...]:
-        return len(self._codes[some]), *self._shape
+        return _length(some), *self._shape
 
 
 def joined(log_prob: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
@@ -353,6 +357,16 @@ def _parts(n: int, work: int) -> list[slice]:
     return [slice(n * i // count, n * (i + 1) // count) for i in range(count)]
 
 
+def _length(some: slice) -> int:
+    """Of how many rows or patterns a part is."""
+    return int(some.stop - some.start)
+
+
+def _of(values: Tensor, some: slice) -> Tensor:
+    """A part of values [n, ..], without a new tensor where it is all of them."""
+    return values if _length(some) == values.shape[0] else values[some]
+
+
 def _side_by_side(parts: Sequence[slice], do: Callable[[int, slice], Done]) -> list[Done]:
     """Each part on a thread of its own: loops hold no lock of Python's. Their results, in order."""
     if len(parts) == 1:
@@ -363,7 +377,7 @@ def _side_by_side(parts: Sequence[slice], do: Callable[[int, slice], Done]) -> l
 
 def _together(parts: Tensor) -> Tensor:
     """The sum of what each part came to [n, ..], in order."""
-    return parts[0] if len(parts) == 1 else parts.sum(0)
+    return parts[0] if parts.shape[0] == 1 else parts.sum(0)
 
 
 def _run(name: Loop, tensors: Sequence[Tensor], sizes: tuple[int, ...]) -> Any:

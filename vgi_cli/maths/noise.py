@@ -20,7 +20,7 @@ _MIX2 = -7723592293110705685  # 0x94D049BB133111EB
 
 
 _G, _M1, _M2 = (np.uint64(factor % 2**64) for factor in (_GOLDEN, _MIX1, _MIX2))
-_27, _30, _31 = map(np.uint64, (27, 30, 31))
+_11, _27, _30, _31 = map(np.uint64, (11, 27, 30, 31))
 
 
 def _shift_right(z: Tensor, bits: int) -> Tensor:
@@ -48,6 +48,16 @@ def _mixed(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     z *= _M2
     z ^= z >> _31
     return z
+
+
+def _in_unit(z: Tensor) -> Tensor:
+    """Numbers in (0, 1), float64, of the upper 53 bits of int64; in numpy on a CPU, as `mix64`."""
+    if z.device.type == "cpu" and z.dim():
+        bits = (z.numpy().view(np.uint64) >> _11).astype(np.float64)
+        bits += 0.5
+        bits *= 2.0**-53
+        return torch.from_numpy(bits)
+    return _shift_right(z, 11).to(torch.float64).add_(0.5).mul_(2.0**-53)
 
 
 def hash64(text: str) -> int:
@@ -132,7 +142,7 @@ class KeyedNoise:
         base = hash64(f"{self.seed}{self.purpose}")
         z = mix64(self.rows ^ base)[None, :] ^ mix64(draws + 1 if draws.dim() == 2 else draws[:, None] + 1)
         z = mix64(mix64(z)[:, :, None] ^ name_keys)
-        return _shift_right(z, 11).to(torch.float64).add_(0.5).mul_(2.0**-53)
+        return _in_unit(z)
 
     def normal(self, names: Sequence[str] | None = None) -> Tensor:
         """Standard normal, float64 [n, R, P], by the inverse of the normal distribution function."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -46,17 +47,16 @@ class Tree(NamedTuple):
 
     def leaves(self, features: Tensor) -> Tensor:
         """[R] int64: the leaf of each row of features [R, F] (float32, as the tree was learnt)."""
-        of_node = (self.feature < 0).cumsum(0) - 1
-        node = torch.zeros(len(features), dtype=torch.int64)
+        asked, threshold, children = (part.numpy() for part in (self.feature, self.threshold, self.children))
+        values = features.numpy()
+        rows, node = np.arange(len(values)), np.zeros(len(values), dtype=np.int64)
         while True:
-            feature = self.feature[node]
+            feature = asked[node]
             inner = feature >= 0
-            if not bool(inner.any()):
-                return of_node[node]
-            value = features.gather(1, feature.clamp(min=0)[:, None])[:, 0]
-            right = (value.to(torch.float64) > self.threshold[node]).long()
-            below = self.children[node].gather(1, right[:, None])[:, 0]
-            node = torch.where(inner, below, node)
+            if not inner.any():
+                return torch.from_numpy((np.cumsum(asked < 0) - 1)[node])
+            right = values[rows, feature] > threshold[node]
+            node = np.where(inner, children[node, right.astype(np.int64)], node)
 
 
 def packed(trees: Sequence[Tree | None]) -> dict[str, Tensor]:

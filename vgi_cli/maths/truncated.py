@@ -31,11 +31,12 @@ def truncated_normal(low: Tensor, high: Tensor, u: Tensor) -> Tensor:
     v = torch.where(flip, 1 - u, u)
     upper = torch.special.log_ndtr(b)
     ratio = torch.exp(torch.special.log_ndtr(a) - upper)  # Phi(a) / Phi(b)
-    log_p = upper + torch.log(ratio + v * (1 - ratio))
+    part = torch.log(ratio + v * (1 - ratio))
+    log_p = upper + part
     central = torch.special.ndtri(torch.exp(log_p))
     # lower tail: t = b - e, e exponential with rate |b| up to relative error 1 / b^2, truncated at b - a
     rate = b.abs().clamp(min=1.0)
-    tail = b + torch.log(ratio + v * (1 - ratio)) / rate
+    tail = b + part / rate
     z = torch.where(b < -30.0, tail, central)
     z = torch.minimum(torch.maximum(z, a), b)  # rounding only: the inverse is monotone and maps into [a, b]
     return torch.where(flip, -z, z)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from vgi_cli.data import Rounding
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.models.base import Marginal
+from vgi_cli.models.base import Marginal, Redraw
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.models.gaussian.rounded import redrawn
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput, enumerated
@@ -96,9 +96,12 @@ class ExactImputer(Imputer):
             result[i, r], still = self._redraw(model, result[i, r], missing[r], noise.paired(i, r), box)
             left.append(still)
         rest = again[torch.cat(left)[: len(again)]]
+        if not len(rest):
+            return result
+        redraw = model.column_redraws()
         for place, (i, r) in enumerate(_pieces(rest, SWEPT)):
             self.watch(part[0] + 0.5 * part[1] * (1 + place * SWEPT / len(rest)))
-            result[i, r] = self._gibbs(model, result[i, r], missing[r], noise.paired(i, r).at("gibbs"), box)
+            result[i, r] = self._gibbs(redraw, result[i, r], missing[r], noise.paired(i, r).at("gibbs"), box)
         self._counts[2] += len(rest)
         return result
 
@@ -130,9 +133,8 @@ class ExactImputer(Imputer):
             x = torch.where(rows, conditional.sample(noise.at(f"attempt{attempt}"))[0], x)
         return x, self._outside(box, missing, x).any(-1)
 
-    def _gibbs(self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+    def _gibbs(self, redraw: Redraw, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Sweeps over the missing cells of every row [R, D]; cells outside the box are drawn first of all."""
-        redraw = model.column_redraws()
         low, high = (bound.to(x.dtype).to(torch.float64) for bound in box)
         columns = torch.arange(x.shape[1], device=x.device)
         state = x.to(torch.float64)

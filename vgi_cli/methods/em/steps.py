@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import torch
@@ -64,31 +64,33 @@ def iteration_in_pieces(
 ) -> Generator[Begun, None, EmValue]:
     """As `iteration`; between pieces of the rows it says what it needs to go on as `begun`, with the same model and the
     same rows, to the same bits."""
-    points = begun.points or (_flat(model),)
-    _unflatten(model, points[-1])
+    parameters = list(model.parameters())
+    points = begun.points or (_flat(parameters),)
+    if begun.points:
+        _unflatten(parameters, points[-1])
     now = begun._replace(points=points)
     if len(points) == 1:
         value = yield from _from(now, step(model, table, penalty, now.sums))
         if not accelerate:
             return value
-        now = Begun((*points, _flat(model)), value)
+        now = Begun((*points, _flat(parameters)), value)
     if len(now.points) == 2:
         before, once = now.points
         value = yield from _from(now, step(model, table, penalty, now.sums))
-        twice = _flat(model)
+        twice = _flat(parameters)
         change, curve = once - before, (twice - once) - (once - before)
         length = -(change.norm() / curve.norm().clamp(min=1e-300))
         if length > -1 or not bool(torch.isfinite(length)):
             return value
         ahead = before - 2 * length * change + length.square() * curve
-        _unflatten(model, ahead)
+        _unflatten(parameters, ahead)
         now = Begun((before, once, twice, ahead), value)
     assert now.value is not None, "two steps were taken"
-    ended = _evaluated(model, step(model, table, penalty, now.sums), _farthest(now.points[2]))
+    ended = _evaluated(model, parameters, step(model, table, penalty, now.sums), _farthest(now.points[2]))
     reached = yield from _from(now, ended)
     if reached is not None and bool(reached.objective >= now.value.objective):
         return reached
-    _unflatten(model, now.points[2])
+    _unflatten(parameters, now.points[2])
     return now.value
 
 
@@ -203,8 +205,9 @@ def ascend(
     """EM with Anderson's acceleration; see `settle`. It takes the step that would lead to the fixed point if the last
     ORDER steps were those of a linear map (Walker and Ni 2011), restarted, and given up for an EM step where the
     objective would fall (Henderson and Varadhan 2019)."""
-    x, value = _flat(model), model.em_step(table, penalty)
-    reached, taken, values = _flat(model), 1, [value.objective.item()]
+    parameters = list(model.parameters())
+    x, value = _flat(parameters), model.em_step(table, penalty)
+    reached, taken, values = _flat(parameters), 1, [value.objective.item()]
     moves: list[Tensor] = []
     changes: list[Tensor] = []
     while taken < steps:
@@ -215,18 +218,19 @@ def ascend(
             change = torch.stack(changes, 1)
             share = torch.linalg.lstsq(change, residual[:, None], driver="gelsd").solution[:, 0]
             ahead = reached - (torch.stack(moves, 1) + change) @ share
-        _unflatten(model, ahead)
-        new = at_once(_evaluated(model, model.em_step_in_pieces(table, penalty), _farthest(reached)))
+        _unflatten(parameters, ahead)
+        step = model.em_step_in_pieces(table, penalty)
+        new = at_once(_evaluated(model, parameters, step, _farthest(reached)))
         taken += 1
         if new is None or bool(new.objective < max(values) - SLACK):
             moves, changes, ahead = [], [], reached
-            _unflatten(model, reached)
+            _unflatten(parameters, reached)
             new = model.em_step(table, penalty)
             taken += 1
         if len(moves) == ORDER:
             moves, changes = [], []
         moves.append(ahead - x)
-        x, value, reached = ahead, new, _flat(model)
+        x, value, reached = ahead, new, _flat(parameters)
         changes.append(reached - x - residual)
         values.append(value.objective.item())
         last = values[-1 - WINDOW :]
@@ -235,7 +239,9 @@ def ascend(
     return False
 
 
-def _evaluated(model: GaussianFamily, step: InPieces[EmValue], most: float) -> InPieces[EmValue | None]:
+def _evaluated(
+    model: GaussianFamily, parameters: Sequence[Tensor], step: InPieces[EmValue], most: float
+) -> InPieces[EmValue | None]:
     """A step from the present parameters; None where they are no parameters, or such that the objective is rounding
     errors: that shows in covariances (`Gaussians.computable`), or where one is larger than `most` after the step."""
     if not model.gaussians.computable:
@@ -244,7 +250,7 @@ def _evaluated(model: GaussianFamily, step: InPieces[EmValue], most: float) -> I
         value = yield from step
     except torch.linalg.LinAlgError:  # extrapolated out of the positive definite matrices
         return None
-    return value if bool(torch.isfinite(value.objective)) and float(_flat(model).abs().max()) <= most else None
+    return value if bool(torch.isfinite(value.objective)) and float(_flat(parameters).abs().max()) <= most else None
 
 
 def _farthest(values: Tensor) -> float:
@@ -252,13 +258,15 @@ def _farthest(values: Tensor) -> float:
     return FARTHEST * (1 + float(values.abs().max()))
 
 
-def _flat(model: GaussianFamily) -> Tensor:
-    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+def _flat(parameters: Sequence[Tensor]) -> Tensor:
+    """[P] one after the other."""
+    return torch.cat([p.detach().reshape(-1) for p in parameters])
 
 
-def _unflatten(model: GaussianFamily, values: Tensor) -> None:
-    parts = values.split([p.numel() for p in model.parameters()])
-    for parameter, part in zip(model.parameters(), parts, strict=True):
+def _unflatten(parameters: Sequence[Tensor], values: Tensor) -> None:
+    """Set them, in place, to values [P]."""
+    parts = values.split([p.numel() for p in parameters])
+    for parameter, part in zip(parameters, parts, strict=True):
         parameter.copy_(part.view_as(parameter))
 
 

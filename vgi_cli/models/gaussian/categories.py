@@ -26,6 +26,7 @@ from vgi_cli.maths.forests import (
     joined,
     see,
 )
+from vgi_cli.models.gaussian.incomplete import Kept
 
 EDGE = 1.0
 """Pseudo-rows of the marginal in each row of a conditional table of all rows."""
@@ -96,10 +97,12 @@ class Categories(nn.Module):
     prior: Tensor
     rows: Tensor
     _places: Tensor
+    _absent: Tensor  # [components that have one level of `by`, levels] its logits: NEVER but for that level
 
     def __init__(self, levels: Sequence[int], K: int, by: int | None = None) -> None:
         super().__init__()
         self.K, self.by = K, by
+        self._kept = Kept()  # of this forest, until it takes another one
         self.forest = Forest.without_edges(levels)
         prior = self.forest.flat([torch.full((1, n), 1.0 / n) for n in levels])
         self.register_buffer("parent", torch.tensor(self.forest.parent, dtype=torch.int64))
@@ -107,11 +110,13 @@ class Categories(nn.Module):
         self.register_buffer("prior", prior)
         self.register_buffer("rows", torch.zeros(()))
         self.logits = nn.Parameter(prior.log().expand(K, -1).clone())
+        one = torch.zeros(0, 0) if by is None else torch.eye(levels[by]).repeat(K // levels[by], 1)
+        self.register_buffer("_absent", NEVER * (1 - one), persistent=False)
         self._hold()
 
     def log_tables(self) -> Tensor:
         """[K, T] logarithms of the conditional tables."""
-        return self.forest.log_softmax(self.logits)
+        return self._kept.until_changed("log tables", (self.logits,), lambda: self.forest.log_softmax(self.logits))
 
     def log_prob(self, c: Tensor, log_tables: Tensor | None = None) -> Tensor:
         """Complete rows c [R, n] (int64): [R, K]. `log_tables`: what `log_tables` gave, where somebody has that."""
@@ -127,7 +132,7 @@ class Categories(nn.Module):
         each = self.prior * (self.log_tables() - self.prior.log())
         if self.by is not None:
             each = each.clone()
-            each[: len(self._one_level()), self._held()] = 0.0
+            each[: self._with_one_level(), self._held()] = 0.0
         return rows * each.sum()
 
     @torch.no_grad()
@@ -144,18 +149,17 @@ class Categories(nn.Module):
         assert self.by is not None
         return slice(*self.forest.starts[self.by : self.by + 2])
 
-    def _one_level(self) -> Tensor:
-        """[components that have one level of `by`, levels] 1 for that level."""
+    def _with_one_level(self) -> int:
+        """How many components have one level of `by`."""
         assert self.by is not None
         levels = self.forest.levels[self.by]
-        return torch.eye(levels, dtype=self.logits.dtype, device=self.logits.device).repeat(self.K // levels, 1)
+        return self.K // levels * levels
 
     @torch.no_grad()
     def _hold(self) -> None:
         """Give each of the first components the one level of `by` that it has, in place."""
         if self.by is not None:
-            one = self._one_level()
-            self.logits[: len(one), self._held()] = NEVER * (1 - one)
+            self.logits[: self._with_one_level(), self._held()] = self._absent
 
     @torch.no_grad()
     def learn(
@@ -251,7 +255,7 @@ class Categories(nn.Module):
     def free_parameters(self) -> int:
         """Of all tables."""
         free = self.K * sum(a * (b - 1) for a, b in zip(self.forest.rows, self.forest.levels, strict=True))
-        return free if self.by is None else free - len(self._one_level()) * (self.forest.levels[self.by] - 1)
+        return free if self.by is None else free - self._with_one_level() * (self.forest.levels[self.by] - 1)
 
     def shrink_to(self, other: Self, share: float) -> None:
         """Keep a share of what sets the logits apart from those of other tables on the same forest, in place."""
@@ -262,6 +266,7 @@ class Categories(nn.Module):
     def _take(self, forest: Forest) -> None:
         """Make room for the tables of a forest, in place: the parameter stays the same object."""
         self.forest = forest
+        self._kept.clear()
         self.parent.copy_(torch.tensor(forest.parent))
         self._places.copy_(forest.places)
         self.logits.data = self.logits.data.new_zeros(self.K, forest.T)

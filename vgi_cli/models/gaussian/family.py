@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import LOG_2PI, Patterns, patterns_of
@@ -53,17 +54,23 @@ class EmTable(NamedTuple):
         """The rows, in pieces whose systems hold no more numbers than are allowed (`footprint`: what they hold). Where
         they come in one of half that size, what every look at them needs is kept. `summed`: whether all that is asked
         of them is densities and sums."""
-        R, U = len(self.x), len(self.patterns.missing)
-        held = float(footprint.rows(self.patterns.missing)[self.patterns.of_row].sum())
-        small = 2 * max(U * footprint.pattern, held) <= allowed()
-        if self.whole is None or not small or self.scratch is not None:
+        if self.whole is None or self.scratch is not None or not self._small(footprint):
             for rows, patterns in sorted_chunks(self.patterns, footprint):
                 yield rows, Incomplete(self.x[rows], patterns, summed=summed)
             return
         kept = self.whole[0] if self.whole else None
         if kept is None or kept.x is not self.x or kept.patterns is not self.patterns or kept.summed != summed:
             self.whole[:] = [Incomplete(self.x, self.patterns, again=True, summed=summed)]
-        yield slice(0, R), self.whole[0]
+        yield slice(0, self.x.shape[0]), self.whole[0]
+
+    def _small(self, footprint: Footprint) -> bool:
+        """Whether all rows hold no more than half of the numbers that are allowed. Mostly they would even if each had
+        all the holes that it can have, for which no hole has to be looked at."""
+        R, U, room = self.x.shape[0], self.patterns.missing.shape[0], allowed()
+        if 2 * max(U * footprint.pattern, R * footprint.most) <= room:
+            return True
+        held = float(footprint.rows(self.patterns.missing)[self.patterns.of_row].sum())
+        return 2 * max(U * footprint.pattern, held) <= room
 
     @property
     def total(self) -> Tensor:
@@ -248,7 +255,8 @@ class ColumnLaw(NamedTuple):
         for _ in range(MOST_STEPS):
             z = (x[:, None] - self.mean) / self.sd
             error = (weight * torch.special.ndtr(z)).sum(-1) - u
-            low, high = torch.where(error < 0, x, low), torch.where(error < 0, high, x)
+            below = error < 0
+            low, high = torch.where(below, x, low), torch.where(below, high, x)
             ahead = x - error / (height * torch.exp(-0.5 * z.square())).sum(-1)
             inside = (ahead >= low) & (ahead <= high)
             ahead = torch.where(inside, ahead, (low + high) / 2)
@@ -374,7 +382,8 @@ class GaussianFamily(Marginal):
         return self.cell_laws().redraw
 
     def cell_laws(self) -> CellLaws:
-        """The laws of single cells given the rest of their row, in float64."""
+        """The laws of single cells given the rest of their row, in float64: of this model, which may not change while
+        they are asked."""
         return CellLaws(Components(*(part.to(torch.float64) for part in self.components())))
 
     @property
@@ -437,27 +446,29 @@ class GaussianFamily(Marginal):
         which the objective does not fall; a target of its penalty, by which it becomes another one."""
 
     @torch.no_grad()
-    def responsibilities(self, table: EmTable) -> Tensor:
+    def responsibilities(self, table: EmTable, penalty: Penalty) -> tuple[Tensor, EmValue]:
         """[N, K] the probability of each component given the observed cells of a row, rows as in the table (in a file,
-        where the table is)."""
-        parts = (
-            (rows, torch.softmax(self.gaussians.observe(some).log_prob + self.log_weights(), -1))
-            for rows, some in table.pieces(self.gaussians.footprint())
-        )
-        if table.scratch is None:
-            return torch.cat([part for _, part in parts])
-        out = table.scratch.zeros(len(table.x), len(self.log_weights()), dtype=table.x.dtype)
-        for rows, part in parts:
-            out[rows] = part
-        return out
+        where the table is), and the `objective`."""
+        shape = len(table.x), len(self.log_weights())
+        out = table.x.new_empty(shape) if table.scratch is None else table.scratch.zeros(*shape, dtype=table.x.dtype)
+
+        def look(rows: slice, joint: Tensor) -> None:
+            out[rows] = torch.softmax(joint, -1)
+
+        return out, self.objective(table, penalty, look)
 
     @torch.no_grad()
-    def objective(self, table: EmTable, penalty: Penalty) -> EmValue:
-        """What EM climbs, and the log-likelihood of the observed cells."""
+    def objective(
+        self, table: EmTable, penalty: Penalty, look: Callable[[slice, Tensor], None] | None = None
+    ) -> EmValue:
+        """What EM climbs, and the log-likelihood of the observed cells. `look` is shown, of each piece of the rows, the
+        log density [R, K] of the observed cells of a row and the component."""
         log_weights, loglik = self.log_weights(), table.x.new_zeros(())
         for rows, some in table.pieces(self.gaussians.footprint()):
             joint = self.gaussians.observe(some).log_prob + log_weights
             loglik = loglik + (torch.logsumexp(joint, -1) * table.weights[rows]).sum()
+            if look is not None:
+                look(rows, joint)
         (loglik,) = table.ranks.total(loglik)
         return EmValue(self._penalised(loglik, log_weights, table, penalty), loglik)
 
@@ -482,7 +493,8 @@ class GaussianFamily(Marginal):
         objective = self._penalised(loglik, log_weights, table, penalty)
         self.gaussians.maximise(tuple(totals), table.scale, penalty)
         self.set_weights(weights + penalty.weight)
-        ranks.agree(objective, *self.parameters())
+        if not ranks.alone:
+            ranks.agree(objective, *self.parameters())
         return EmValue(objective, loglik)
 
     def _expected(self, table: EmTable, log_weights: Tensor, begun: Sums) -> InPieces[tuple[Tensor, ...]]:
@@ -494,16 +506,25 @@ class GaussianFamily(Marginal):
         for rows, some in table.pieces(footprint):
             if rows.stop <= sums.rows:
                 continue
-            observed = self.gaussians.observe(some)
+            observed, own = self.gaussians.observe(some), table.weights[rows]
             joint = observed.log_prob + log_weights
             log_prob = torch.logsumexp(joint, -1)
-            responsibility = torch.exp(joint - log_prob[:, None]) * table.weights[rows, None]
-            loglik, weights = (log_prob * table.weights[rows]).sum(), responsibility.sum(0)
+            responsibility = torch.exp(joint - log_prob[:, None]) * own[:, None]
+            loglik, weights = (log_prob * own).sum(), responsibility.sum(0)
             found = (loglik, weights, *observed.statistics(responsibility))
             sums = Sums(rows.stop, tuple(map(torch.add, sums.totals, found)) if sums.totals else found)
-            if sums.rows < len(table.x):
+            if sums.rows < table.x.shape[0]:
                 yield sums
         return sums.totals
+
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def in_double(module: Module) -> Module:
+    """A module in float64: itself where it is, else a copy."""
+    numbers = (part for part in (*module.parameters(), *module.buffers()) if part.is_floating_point())
+    return module if all(part.dtype is torch.float64 for part in numbers) else copy.deepcopy(module).double()
 
 
 def possible(work: Callable[[], tuple[Tensor, ...]], ranks: Ranks) -> tuple[Tensor, ...]:
@@ -567,11 +588,11 @@ class GaussianConditional(ConditionalDistribution):
     @torch.no_grad()
     def sample(self, noise: KeyedNoise) -> Tensor:
         bounds = self._weights.cumsum(-1)[:, :-1]
+        choice = noise.at("component").uniform(("component",)).to(bounds.dtype)
+        columns, factors = (part.to(bounds.dtype) for part in draw_noise(noise, self._L))
         draws = []
-        for i in range(len(noise.draws)):  # one draw at a time: products of one shape, so rounding cannot depend on n
-            one = noise.select(draws=torch.tensor([i]))
-            component = (one.at("component").uniform(("component",))[0].to(bounds.dtype) > bounds).sum(-1)
-            columns, factors = (part[0].to(bounds.dtype) for part in draw_noise(one, self._L))
-            drawn = self._observed.draw_each(component, columns, factors).to(self._x.dtype)
+        for i in range(len(choice)):  # one draw at a time: products of one shape, so rounding cannot depend on n
+            component = (choice[i] > bounds).sum(-1)
+            drawn = self._observed.draw_each(component, columns[i], factors[i]).to(self._x.dtype)
             draws.append(torch.where(self._missing, drawn, self._x))
         return torch.stack(draws)

@@ -24,7 +24,7 @@ from vgi_cli.models.gaussian.gaussians import (
     by_component,
     normal_log_prob,
 )
-from vgi_cli.models.gaussian.incomplete import Incomplete
+from vgi_cli.models.gaussian.incomplete import Incomplete, Kept
 
 SMALL = 20_000
 """Components times columns to the third up to which steps are taken by compiled loops."""
@@ -54,6 +54,7 @@ class FullGaussians(Gaussians):
         self.K = K
         self.mean = nn.Parameter(torch.zeros(K, D))
         self.tril = nn.Parameter(torch.zeros(K, D, D))
+        self._kept = Kept()
 
     def means(self) -> Tensor:
         return self.mean
@@ -69,12 +70,17 @@ class FullGaussians(Gaussians):
         return factor @ factor.mT
 
     def log_prob(self, x: Tensor) -> Tensor:
-        factor = self.cholesky()
-        eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand_as(factor)
-        whiten = torch.linalg.solve_triangular(factor, eye, upper=False)  # D x D: the rows then cost one product
+        whiten = self._kept.until_changed("whiten", (self.tril,), self._whiten)  # the rows then cost one product
         u = torch.einsum("rd,kud->kru", x, whiten) - (whiten @ self.mean[:, :, None]).mT
         logdet = 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
         return normal_log_prob(u.square().sum(-1), logdet[:, None], x.shape[-1]).mT
+
+    def _whiten(self) -> Tensor:
+        """[K, D, D] the inverses of the factors."""
+        factor = self.cholesky()
+        eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device).expand_as(factor)
+        inverse: Tensor = torch.linalg.solve_triangular(factor, eye, upper=False)
+        return inverse
 
     @property
     def computable(self) -> bool:
@@ -176,7 +182,7 @@ class FullGaussians(Gaussians):
         precision, _ = self.precision()
         away = total - count[:, :, None] * self.mean[:, None, :]
         curve = count.mT @ precision.flatten(1)
-        return ShiftSystem(curve.unflatten(1, precision.shape[1:]), (away @ precision).sum(0))
+        return ShiftSystem(curve.view(-1, *precision.shape[1:]), (away @ precision).sum(0))
 
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         factor = torch.linalg.cholesky(0.5 * (covariance + covariance.mT))
@@ -196,6 +202,9 @@ class FullGaussians(Gaussians):
         return Moments(self.mean, self.covariance(), None)
 
     def precision(self) -> tuple[Tensor, Tensor]:
+        return self._kept.until_changed("precision", (self.tril,), self._precision)
+
+    def _precision(self) -> tuple[Tensor, Tensor]:
         return torch.cholesky_inverse(self.cholesky()), 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
 
     def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -214,8 +223,7 @@ class FullObserved(Observed):
     def __init__(self, mean: Tensor, factor: Tensor, rows: Incomplete, fixed: bool) -> None:
         patterns = rows.patterns
         self.x, self.patterns, self.means, self.factor = rows.x.double(), patterns, mean.double(), factor.double()
-        self.missing, observed, self.of_row = rows.of_holes("full", lambda: _by_row(patterns))
-        self.covariance = self.factor @ self.factor.mT
+        self.missing, self._observed, self.of_row = rows.of_holes("full", lambda: _by_row(patterns))
         self.precision = torch.cholesky_inverse(self.factor)
         blocks = rows.of_holes("blocks", lambda: hole_blocks(patterns.missing))
         if fixed:
@@ -225,16 +233,26 @@ class FullObserved(Observed):
         else:
             self.holes = hole_covariance(self.precision, patterns.missing, blocks)
         logdet = 2 * self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        self.delta = self.x.new_empty(len(mean), *self.x.shape)  # [K, R, D] conditional means less the means
-        log_prob = []
-        for k in self._together():
-            delta = torch.where(self.missing, 0.0, self.x - self.means[k, None, :])
-            pull = delta @ self.precision[k]
-            delta = delta - apply_by_pattern(self.holes.padded[k], self.of_row, pull)
-            log_det = (logdet[k, None] + self.holes.logdet[k])[:, patterns.of_row]
-            log_prob.append(normal_log_prob((pull * delta).sum(-1), log_det, observed))
-            self.delta[k] = delta
-        self.log_prob = torch.cat(log_prob).mT.to(rows.x.dtype)
+        together = self._together()
+        if len(together) == 1:
+            self.delta, log_prob = self._look(together[0], logdet)
+        else:
+            self.delta = self.x.new_empty(len(mean), *self.x.shape)  # [K, R, D] conditional means less the means
+            every = []
+            for k in together:
+                self.delta[k], own = self._look(k, logdet)
+                every.append(own)
+            log_prob = torch.cat(every)
+        self.log_prob = log_prob.mT.to(rows.x.dtype)
+
+    def _look(self, k: slice, logdet: Tensor) -> tuple[Tensor, Tensor]:
+        """Of some components the conditional means less the means [k, R, D], and log p(x_obs) [k, R]; logdet [K] of the
+        covariances."""
+        delta = torch.where(self.missing, 0.0, self.x - self.means[k, None, :])
+        pull = delta @ self.precision[k]
+        delta = delta - apply_by_pattern(self.holes.padded[k], self.of_row, pull)
+        log_det = (logdet[k, None] + self.holes.logdet[k])[:, self.patterns.of_row]
+        return delta, normal_log_prob((pull * delta).sum(-1), log_det, self._observed)
 
     def _together(self) -> list[slice]:
         """Components that are looked at together: so many that what is made of them stays small."""
@@ -254,7 +272,7 @@ class FullObserved(Observed):
         """As of `Observed`, but for rounding, without draws under all the other components."""
         rows = torch.arange(len(self.x), device=component.device) if rows is None else rows
         drawn = [columns.new_empty(0, self.x.shape[1]).double()]
-        together = max(1, allowed() // max(1, self.covariance[0].numel()))  # rows whose matrices are gathered
+        together = max(1, allowed() // max(1, self.precision[0].numel()))  # rows whose matrices are gathered
         for k, r, noise in zip(*(part.split(together) for part in (component, rows, columns.double())), strict=True):
             missing, of_row = self.missing[r], self.patterns.of_row[r]
             free = (self.factor[k] @ noise[:, :, None])[:, :, 0]
@@ -267,7 +285,7 @@ class FullObserved(Observed):
         """Weights [K], first [K, D] and second [K, D, D] moments about the current means."""
         U, weight = self.patterns.missing.shape[0], responsibility.mT
         by_pattern = weight.new_zeros(len(weight), U).index_add_(1, self.patterns.of_row, weight)
-        second = (by_pattern[:, None] @ self.holes.padded.flatten(2)).view_as(self.covariance)
+        second = (by_pattern[:, None] @ self.holes.padded.flatten(2)).view_as(self.precision)
         first = []
         for k in self._together():
             weighted = self.delta[k] * weight[k, :, None]

@@ -84,6 +84,11 @@ class Footprint(NamedTuple):
     times: Tensor | None = None
     beside: int = 0
 
+    @property
+    def most(self) -> float:
+        """Numbers that are held for a row without any observed cell: no other holds more."""
+        return self.beside + self.row * (1.0 if self.times is None else float(self.times.prod()))
+
     def rows(self, missing: Tensor) -> Tensor:
         """[U] numbers that are held for a row of each of some patterns [U, D]."""
         each = torch.full((len(missing),), float(self.row), dtype=torch.float64, device=missing.device)
@@ -280,4 +285,5 @@ def by_component(factors: Tensor, z: Tensor, component: Tensor) -> Tensor:
 def draw_noise(noise: KeyedNoise, L: int) -> tuple[Tensor, Tensor]:
     """The noise of `Observed.draw` for n draws of R rows: by column [n, R, D], and in another stream (a column may have
     any name) by factor [n, R, L]."""
-    return noise.normal(), noise.at("factors").normal(numbered("factor", L))
+    columns = noise.normal()
+    return columns, noise.at("factors").normal(numbered("factor", L)) if L else columns[..., :0]

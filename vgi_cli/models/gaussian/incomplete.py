@@ -13,6 +13,25 @@ from vgi_cli.maths.gaussian import Patterns
 Made = TypeVar("Made")
 
 
+class Kept:
+    """What a module has made of its parameters, by name; a copy of the module makes its own."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kept:
+        return Kept()
+
+    def clear(self) -> None:
+        """Keep nothing: what is to be made is another thing now."""
+        self._made.clear()
+
+    def until_changed(self, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
+        """What `make` makes of the numbers that tensors hold: what it made last, where they still are the same. With
+        gradients it is made each time."""
+        return make() if torch.is_grad_enabled() else _until_changed(self._made, name, given, make)
+
+
 class Incomplete:
     """R rows with holes.
 
@@ -64,9 +83,12 @@ def _until_changed(kept: dict[str, Any] | None, name: str, given: Sequence[Tenso
     if kept is None:
         return make()
     before, made = kept.pop(name, ((), None))  # what has changed is let go before it is made anew
-    same = len(before) == len(given) and all(map(torch.equal, before, given))
-    if not same:
+    if len(before) != len(given) or not all(map(_same, before, given)):
         made = None
         before, made = tuple(part.detach().clone() for part in given), make()
     kept[name] = before, made
     return cast(Made, made)
+
+
+def _same(before: Tensor, now: Tensor) -> bool:
+    return before.dtype == now.dtype and before.device == now.device and torch.equal(before, now)

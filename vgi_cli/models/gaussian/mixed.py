@@ -64,7 +64,7 @@ class Mixed(Gaussians):
 
     def levels_of(self, x: Tensor) -> Tensor:
         """The discrete dimensions of rows x [R, D], as numbers of levels [R, n] (int64)."""
-        return x[:, self.discrete].long()
+        return x.index_select(1, self.discrete).long()
 
     def centred(self, x: Tensor) -> Tensor:
         """The continuous dimensions of complete rows x [R, D], as the Gaussians see them."""
@@ -107,7 +107,7 @@ class Mixed(Gaussians):
     def footprint(self) -> Footprint:
         numbers, forest = self.numbers.footprint(), self.categories.forest
         each = 3 * sum(forest.levels) + 2 * sum(forest.rows)
-        return Footprint(numbers.pattern, numbers.row + self.means().shape[0] * each)
+        return Footprint(numbers.pattern, numbers.row + self.categories.K * each)
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         numbers = self.numbers.log_penalty(self._scale(scale), penalty)
@@ -204,7 +204,8 @@ class Mixed(Gaussians):
         return self.numbers.free_parameters() + self.categories.free_parameters()
 
     def _scale(self, scale: Scale) -> Scale:
-        return Scale(scale.mean[self.continuous], scale.variance[self.continuous], scale.rows)
+        mean, variance = (part.index_select(0, self.continuous) for part in scale[:2])
+        return Scale(mean, variance, scale.rows)
 
 
 class DistinctLevels(NamedTuple):
@@ -230,7 +231,7 @@ class MixedObserved(Observed):
         self.mixed, self.numbers = mixed, numbers
         self.levels, self.absent, self.of_row = levels.levels, levels.absent, levels.of_row
         self.sets = SeenSets(mixed.categories, levels.sets)
-        self.log_prob = self.numbers.log_prob + self.sets.log_prob[self.of_row]
+        self.log_prob = self.numbers.log_prob + self.sets.log_prob.index_select(0, self.of_row)
 
     @property
     def seen(self) -> Seen:
@@ -266,8 +267,8 @@ class MixedObserved(Observed):
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """Those of the Gaussians, then the expected counts [K, T] of the tables' cells."""
-        weight = responsibility.new_zeros(len(self.sets.log_prob), responsibility.shape[1])
-        weight = weight.index_add(0, self.of_row, responsibility)
+        weight = responsibility.new_zeros(self.sets.log_prob.shape[0], responsibility.shape[1])
+        weight.index_add_(0, self.of_row, responsibility)
         return (*self.numbers.statistics(responsibility), self.sets.counts(weight))
 
     def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:

@@ -14,7 +14,15 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths.selection import never_together, pairs_apart, seen_together
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.factors import FactorGaussians, factor_counts
-from vgi_cli.models.gaussian.family import CellLaws, Combinations, EmTable, FilledRows, GaussianFamily, NumbersGiven
+from vgi_cli.models.gaussian.family import (
+    CellLaws,
+    Combinations,
+    EmTable,
+    FilledRows,
+    GaussianFamily,
+    NumbersGiven,
+    in_double,
+)
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
 from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws
@@ -278,8 +286,11 @@ class GaussianMixture(GaussianFamily):
                 other.gaussians.categories.forget_absent(self.log_weights().exp(), TABLES)
             if broad:
                 other.logits[-1] = -torch.inf  # the last of SCALES
-            if isinstance(other.gaussians, Widened) and isinstance(other.gaussians.broad, FullGaussians):
-                other.gaussians.hold(self.log_weights()[: self.gaussians.K].double().softmax(0))
+                numbers = other.gaussians.numbers if isinstance(other.gaussians, Mixed) else other.gaussians
+                assert isinstance(numbers, Widened)
+                numbers.idle = len(numbers.scales) == 1
+                if not numbers.idle and isinstance(numbers.broad, FullGaussians):
+                    numbers.hold(self.log_weights()[: self.gaussians.K].double().softmax(0))
         return other
 
     @property
@@ -313,9 +324,9 @@ class GaussianMixture(GaussianFamily):
             self.learnt.aim(table.ranks.total(seen.mT @ (seen * weight[:, None]))[0])
         if not isinstance(mixed, Mixed) or len(mixed.discrete) < 2 or not mixed.edges:
             return
-        before, value = copy.deepcopy(self.state_dict()), self.objective(table, penalty)
-        missing = table.patterns.missing[table.patterns.of_row]
-        weight = self.responsibilities(table).mul_(table.weights[:, None])
+        before = {name: part.clone() for name, part in self.state_dict().items()}
+        weight, value = self.responsibilities(table, penalty)
+        missing, weight = table.patterns.missing[table.patterns.of_row], weight.mul_(table.weights[:, None])
         rows = weight.new_tensor([float(len(missing))], dtype=torch.float64)
         apart = never_together(*table.ranks.total(seen_together(missing), rows))
         mixed.learn_levels(table.x, missing, weight, penalty.tables, mixed.joins(apart), table.ranks)
@@ -332,11 +343,12 @@ class GaussianMixture(GaussianFamily):
         return [f"levels that shift the numbers within clusters: {shifting}"]
 
     def cell_laws(self) -> CellLaws:
-        if isinstance(self.gaussians, Shifted):
-            return ShiftedCellLaws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
-        if isinstance(self.gaussians, Mixed):
-            return MixedCellLaws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
-        return super().cell_laws()
+        if not isinstance(self.gaussians, Mixed):
+            return super().cell_laws()
+        mixed = in_double(self.gaussians)
+        if isinstance(mixed, Shifted):
+            return ShiftedCellLaws(mixed, self.log_weights().double())
+        return MixedCellLaws(mixed, self.log_weights().double())
 
     @property
     def independent(self) -> bool:

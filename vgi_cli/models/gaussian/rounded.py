@@ -47,23 +47,25 @@ def redrawn(
     """
     low, high = (ends.to(x.device) for ends in rounding.ends(x))
     bounds = {j: (low[:, i], high[:, i]) for i, j in enumerate(rounding.dims)}
-    columns = {j for j in range(x.shape[1]) if j in bounds or bool(missing[:, j].any())}
+    columns = [j for j in range(x.shape[1]) if j in bounds or bool(missing[:, j].any())]
     state = model.conditional(x, missing).sample(noise.at("rounding"))[0].to(torch.float64)
-    given = model.given_levels(state, missing)
+    limits = {j: _limits(bounds, j, missing, state) for j in columns}
     levels = torch.zeros_like(missing)
     levels[:, list(model.shifting)] = missing[:, list(model.shifting)]
+    moving = bool(levels.any())
+    given = None if moving else model.given_levels(state, missing)
     for sweep in range(SWEEPS if sweeps is None else sweeps):
-        if bool(levels.any()):  # else cells keep to the levels that were drawn when they were spread evenly
+        if moving or given is None:  # else cells keep to the levels that were drawn when they were spread evenly
             _redraw_levels(model, state, levels, noise.at(f"rounding/{sweep}/levels").uniform(("levels",))[0, :, 0])
             given = model.given_levels(state, missing)
         u = noise.at(f"rounding/{sweep}").uniform()[0]
         choice = noise.at(f"rounding/{sweep}/component").uniform(tuple(noise.columns[:1]))[0, :, 0]
-        _sweep(given, state, missing, bounds, columns, u, choice)
+        _sweep(given, state, missing, limits, set(bounds), u, choice)
     return torch.where(missing, x, state.to(x.dtype))
 
 
 Bounds: TypeAlias = dict[int, tuple[Tensor, Tensor]]
-"""By dimension the least and the greatest value [R] of its rounded cells."""
+"""By dimension the least and the greatest value [R] of its cells."""
 
 
 def _redraw_levels(model: GaussianFamily, x: Tensor, levels: Tensor, u: Tensor) -> None:
@@ -93,29 +95,32 @@ def _moved(given: NumbersGiven, x: Tensor) -> Tensor:
 
 
 def _sweep(
-    given: NumbersGiven, x: Tensor, missing: Tensor, bounds: Bounds, columns: set[int], u: Tensor, choice: Tensor
+    given: NumbersGiven, x: Tensor, missing: Tensor, limits: Bounds, rounded: set[int], u: Tensor, choice: Tensor
 ) -> None:
-    """One sweep in place over the numbers among some columns of rows x [R, D]: first of all a component is drawn for
-    each row, given its numbers and its observed levels, then each cell given the others and that."""
+    """One sweep in place over the numbers of rows x [R, D] that have `limits`, some of them rounded: first of all a
+    component is drawn for each row, given its numbers and its observed levels, then each cell given the others and
+    that."""
     weight = torch.softmax(_log_joint(given, x), -1)
     component = (choice[:, None] > weight.cumsum(-1)[:, :-1]).sum(-1)
     own = given.components.precision[component]  # [R, D', D']
     slope = torch.einsum("rde,re->rd", own, _moved(given, x) - given.components.mean[component])
+    widths = own.diagonal(dim1=-2, dim2=-1).rsqrt()
+    squares = widths.square()
     for place, j in enumerate(given.dims):
-        if j not in columns:
+        if j not in limits:
             continue
-        width = own[:, place, place].rsqrt()
-        centre = x[:, j] - slope[:, place] * width.square()
-        low, high = _limits(bounds, j, missing, x)
+        width = widths[:, place]
+        centre = x[:, j] - slope[:, place] * squares[:, place]
+        low, high = limits[j]
         inside = truncated_normal((low - centre) / width, (high - centre) / width, u[:, j])
         drawn = torch.minimum(torch.maximum(centre + width * inside, low), high)
-        drawn = drawn if j in bounds else torch.where(missing[:, j], drawn, x[:, j])
+        drawn = drawn if j in rounded else torch.where(missing[:, j], drawn, x[:, j])
         slope += (drawn - x[:, j])[:, None] * own[:, place]
         x[:, j] = drawn
 
 
 def _limits(bounds: Bounds, j: int, missing: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """[R] between which values the cells of dimension j lie: of rounded ones, where they are observed."""
+    """[R] between which values the cells of dimension j lie: of rounded ones, `bounds`, where they are observed."""
     far = x.new_full((len(x),), torch.inf)
     if j not in bounds:
         return -far, far

@@ -35,7 +35,7 @@ from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import Patterns
 from vgi_cli.models.gaussian.family import ColumnLaw, FilledRows
 from vgi_cli.models.gaussian.gaussians import MOST_LOST, Footprint, Gaussians, Observed, Penalty, Scale, expansions
-from vgi_cli.models.gaussian.incomplete import Incomplete
+from vgi_cli.models.gaussian.incomplete import Incomplete, Kept
 from vgi_cli.models.gaussian.mixed import DistinctLevels, Mixed, MixedCellLaws, MixedObserved
 from vgi_cli.models.gaussian.shift_choice import (
     CELLS,
@@ -78,24 +78,27 @@ class Shifted(Mixed):
     combinations: Tensor
     _rows: Tensor  # [Q] of `shift`: those of the dimensions that shift
     _indicators: Tensor  # [J, Q] those of the combinations: 0 and 1, which every precision holds
+    _times: Tensor  # [D] the levels of each dimension that shifts, 1 of every other
 
     def __init__(self, numbers: Gaussians, layout: Layout, *, edges: bool, by: int | None = None) -> None:
         super().__init__(numbers, layout, edges=edges, by=by)
         levels = self.categories.forest.levels
         self.register_buffer("chosen", torch.zeros(len(levels), dtype=torch.bool))
         self.register_buffer("share", torch.zeros(sum(levels)))
-        for name in ("combinations", "_rows", "_indicators"):
+        for name in ("combinations", "_rows", "_indicators", "_times"):
             self.register_buffer(name, torch.zeros(0), persistent=False)
         self.register_buffer("pairs", torch.zeros(0, 2, dtype=torch.int64))
         self.register_buffer("prior_precision", torch.zeros(0, 0))
         self.shift = nn.Parameter(torch.zeros(sum(levels), numbers.means().shape[1]))
         self.crossing = nn.Parameter(torch.zeros(0, numbers.means().shape[1]))
+        self._kept = Kept()  # of the dimensions that shift, until others do
         self._take(self.chosen, self.share)
 
     def _take(self, chosen: Tensor, share: Tensor, pairs: Tensor | None = None) -> None:
         """Let dimensions chosen [n] shift, whose levels have shares [F], and pairs [M, 2] of them interact (None: no
         pair does), in place: each parameter stays the same object."""
         levels, device = self.categories.forest.levels, self.share.device
+        self._kept.clear()
         self.pairs = self.pairs.new_zeros(0, 2) if pairs is None else pairs.to(device)
         P = sum(levels[i] * levels[k] for i, k in self.pairs.tolist())
         self.crossing.data = self.crossing.data.new_zeros(P, self.crossing.shape[1])
@@ -103,6 +106,10 @@ class Shifted(Mixed):
         self.share.copy_(share)
         self.places = tuple(int(i) for i in chosen.nonzero()[:, 0])
         sizes = [levels[i] for i in self.places]
+        times = [1] * self.D
+        for i, size in zip(self.places, sizes, strict=True):
+            times[int(self.discrete[i])] = size
+        self._times = torch.tensor(times, dtype=torch.float64, device=device)
         grid = torch.cartesian_prod(*map(torch.arange, sizes)).view(-1, len(sizes)) if sizes else torch.zeros(1, 0)
         self.combinations = grid.long().to(device)
         self._rows = torch.repeat_interleave(self.chosen, torch.tensor(levels, device=device)).nonzero()[:, 0]
@@ -161,11 +168,19 @@ class Shifted(Mixed):
     def dummies(self) -> Tensor:
         """[J, Q + P] d of each combination: the indicators less the shares, and of pairs that interact the products of
         these."""
+        return self._kept.until_changed("dummies", (self.share,), self._dummies)
+
+    def _dummies(self) -> Tensor:
         d = self._indicators - self.share[self._rows]
-        if not len(self.pairs):
+        if not self.pairs.shape[0]:
             return d
         of = dict(zip(self.places, d.split([self.categories.forest.levels[i] for i in self.places], 1), strict=True))
         return torch.cat([d, *(products(of[i], of[k]) for i, k in self.pairs.tolist())], 1)
+
+    def _squares(self) -> Tensor:
+        """[J, (Q + P) (Q + P)] the products of each two of `dummies`."""
+        d = self._dummies()
+        return (d[:, :, None] * d[:, None, :]).flatten(1)
 
     def shifts(self) -> Tensor:
         """[J, D] by how much the rows of each combination are shifted."""
@@ -214,7 +229,7 @@ class Shifted(Mixed):
         where MISSING of its cells are; before it is known which dimensions shift, where those do that have the fewest
         levels."""
         if missing is not None and self.places:
-            return float(expansions(missing, self._times(missing)).mean())
+            return float(expansions(missing, self._times.to(missing.device)).mean())
         levels = self.categories.forest.levels
         total, cells = 1.0, 1
         for n in [levels[i] for i in self.places] or sorted(levels):
@@ -222,13 +237,6 @@ class Shifted(Mixed):
                 break
             total, cells = total * (1 + MISSING * (n - 1)), cells * n
         return total
-
-    def _times(self, like: Tensor) -> Tensor:
-        """[D] the levels of each dimension that shifts, 1 of every other."""
-        times = torch.ones(like.shape[-1], dtype=torch.float64, device=like.device)
-        for i in self.places:
-            times[self.discrete[i]] = self.categories.forest.levels[i]
-        return times
 
     def work(self, missing: Tensor | None = None) -> float:
         return super().work() * self.expansion(missing)
@@ -239,8 +247,8 @@ class Shifted(Mixed):
     def footprint(self) -> Footprint:
         if not self.places:
             return super().footprint()
-        times, J = self._times(self.share.new_empty(self.D)), len(self.combinations)
-        return super().footprint()._replace(times=times, beside=J * (1 + len(self.means())))
+        J = self.combinations.shape[0]
+        return super().footprint()._replace(times=self._times, beside=J * (1 + self.categories.K))
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         value = super().log_penalty(scale, penalty)
@@ -266,10 +274,10 @@ class Shifted(Mixed):
         if B.numel() > DENSE:
             change = _conjugate_gradients(d, curve, ridge, wanted)
         else:
-            (Q, D), pairs = B.shape, (d[:, :, None] * d[:, None, :]).flatten(1)
+            (Q, D), pairs = B.shape, self._kept.until_changed("squares", (self.share,), self._squares)
             curve = torch.diag_embed(curve) if curve.ndim == 2 else curve
             system = (pairs.mT @ curve.flatten(1)).view(Q, Q, D, D).permute(0, 2, 1, 3).reshape(Q * D, Q * D)
-            system = system + torch.block_diag(*[ridge] * Q)
+            system.view(Q, D, Q, D).diagonal(dim1=0, dim2=2).add_(ridge[:, :, None])
             change = torch.cholesky_solve(wanted.reshape(-1, 1), torch.linalg.cholesky(system)).view_as(B)
         with torch.no_grad():
             main, crossing = (B + change).split([len(self._rows), len(self.crossing)])
@@ -473,7 +481,7 @@ class _ShiftedObserved(Observed):
 
     def __init__(self, mixed: Shifted, rows: _Expanded, fixed: bool) -> None:
         self.mixed, self.agrees, self.of_row, self.place = mixed, rows.agrees, rows.of_row, rows.place
-        self.by = mixed.shifts()[self.place]
+        self.by = mixed.shifts().index_select(0, self.place)
         numbers = mixed.numbers.observe(rows.numbers.moved(rows.numbers.x - self.by), fixed=fixed)
         self.inner = MixedObserved(mixed, numbers, rows.levels)
         log_prob, R = self.inner.log_prob, len(self.agrees)
@@ -531,7 +539,7 @@ class _ShiftedObserved(Observed):
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """Those of the rows' expansion, then what it says of the shifts."""
-        responsibility = responsibility[self.of_row] * self.within
+        responsibility = responsibility.index_select(0, self.of_row) * self.within
         J = self.agrees.shape[1]
         shifts = self.inner.numbers.shift_statistics(responsibility, self.place, J)
         return (*self.inner.statistics(responsibility), shifts)

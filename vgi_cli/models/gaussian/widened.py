@@ -37,12 +37,14 @@ more than what such a table loses without."""
 
 
 class Widened(Gaussians):
-    """`learnt` components, then broad ones of the same kind, one for each scale."""
+    """`learnt` components, then broad ones of the same kind, one for each scale. `idle`: the latter have no weight, so
+    that nobody asks what they make of rows."""
 
     def __init__(self, learnt: Gaussians, broad: Gaussians, scales: Sequence[float] = SCALES) -> None:
         super().__init__()
         self.learnt, self.broad, self.scales = learnt, broad.requires_grad_(False), tuple(scales)
         self.K, self.L, self.diagonal, self.floor = learnt.K, learnt.L, learnt.diagonal, learnt.floor
+        self.idle = False
 
     @property
     def computable(self) -> bool:
@@ -56,6 +58,8 @@ class Widened(Gaussians):
 
     def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
         """What the broad components make of rows is the same at every step of a climb."""
+        if self.idle:
+            return _Alone(self.learnt.observe(rows, fixed=fixed), len(self.scales))
         broad = rows.until_changed("broad", list(self.broad.parameters()), lambda: self.broad.observe(rows, fixed=True))
         return _Both(self.learnt.observe(rows, fixed=fixed), broad, self.K)
 
@@ -146,6 +150,8 @@ class _Both(Observed):
 
     def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor, rows: Tensor | None = None) -> Tensor:
         learnt = self.learnt.draw_each(component.clamp(max=self.K - 1), columns, factors, rows)
+        if not bool((component >= self.K).any()):
+            return learnt
         broad = self.broad.draw_each((component - self.K).clamp(min=0), columns, factors, rows)
         return torch.where((component < self.K)[:, None], learnt, broad)
 
@@ -156,3 +162,27 @@ class _Both(Observed):
         """Those of all components: a shift moves the broad ones too."""
         learnt = self.learnt.shift_statistics(responsibility[:, : self.K], place, J)
         return torch.cat([learnt, self.broad.shift_statistics(responsibility[:, self.K :], place, J)])
+
+
+class _Alone(Observed):
+    """Rows seen by the learnt components, and by idle ones beside them, which have no weight."""
+
+    def __init__(self, learnt: Observed, idle: int) -> None:
+        self.learnt = learnt
+        self.log_prob = torch.nn.functional.pad(learnt.log_prob, (0, idle))
+        self.K = learnt.log_prob.shape[-1]
+
+    def mean(self, k: int) -> Tensor:
+        return self.learnt.mean(min(k, self.K - 1))
+
+    def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
+        return self.learnt.draw(min(k, self.K - 1), columns, factors)
+
+    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor, rows: Tensor | None = None) -> Tensor:
+        return self.learnt.draw_each(component.clamp(max=self.K - 1), columns, factors, rows)
+
+    def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
+        return self.learnt.statistics(responsibility[:, : self.K])
+
+    def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
+        raise NotImplementedError("no shift is learnt beside idle components")
