@@ -24,7 +24,7 @@ from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.models.gaussian.mixed import Mixed
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.shift_choice import CROSSED_ROWS, GROUP_CELLS, GROUPS, MANY_ROWS
-from vgi_cli.models.gaussian.shifted import Shifted
+from vgi_cli.models.gaussian.shifted import Shifted, alike_where_close
 
 pytestmark = pytest.mark.full_fits(
     "models.gaussian.fa.FactorAnalysis.tolerance",
@@ -619,3 +619,14 @@ def test_the_work_of_rows_counts_the_combinations_that_agree_with_them() -> None
     assert (held - beside).tolist() == [
         mixed.footprint().row * n for n in (1, levels[mixed.places[0]], len(mixed.combinations))
     ]
+
+
+def test_columns_that_hardly_differ_get_back_their_noise_alike() -> None:
+    times, rng = torch.tensor([1.1, 1.2, 1.3, 1.4], dtype=torch.float64), torch.Generator().manual_seed(0)
+    x = torch.randn(500, 4, generator=rng, dtype=torch.float64)
+    assert torch.equal(alike_where_close(times, x.mT @ x), times)
+    x[:, 2] = -3 * x[:, 0] + 1e-3 * x[:, 2]
+    x[:, 3] = x[:, 2] + 1e-3 * x[:, 3]
+    found = alike_where_close(times, x.mT @ x)
+    mean = (1.1 * 1.3 * 1.4) ** (1 / 3)
+    torch.testing.assert_close(found, torch.tensor([mean, 1.2, mean, mean], dtype=torch.float64))

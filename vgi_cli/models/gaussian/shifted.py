@@ -50,6 +50,8 @@ from vgi_cli.models.gaussian.shift_choice import (
     take_what_is_seen,
 )
 
+SO_CLOSE = 0.9995
+"""A correlation beyond which two columns hardly differ."""
 MISSING = 0.4
 """Share of missing cells at which the work is counted, where it is not known."""
 DENSE, MOST_ITERATIONS, TOLERANCE = 600, 100, 1e-8
@@ -372,7 +374,8 @@ class Shifted(Mixed):
             return
         cells = (~missing[:, self.continuous]).sum(0).to(self.share).clamp(min=1)
         used = self._degrees_of_freedom(cells)
-        self.stretch((1 - (2 * used / (cells + used)).clamp(max=MOST_LOST)).rsqrt())
+        times = (1 - (2 * used / (cells + used)).clamp(max=MOST_LOST)).rsqrt()
+        self.stretch(alike_where_close(times, self.numbers.moments().covariance[: self.K].mean(0)))
 
     def _degrees_of_freedom(self, cells: Tensor) -> Tensor:
         """[D] of how many degrees of freedom of so many cells [D] of each number its shifts make use, beside a mean."""
@@ -466,6 +469,19 @@ class _Expanded(NamedTuple):
     place: Tensor
     numbers: Incomplete
     levels: DistinctLevels
+
+
+def alike_where_close(times: Tensor, covariance: Tensor) -> Tensor:
+    """Factors of columns [D], the geometric mean of them where columns hardly differ by their covariance [D, D]: two
+    that are multiplied by unlike ones would differ by far more."""
+    deviation = covariance.diagonal().sqrt()
+    close = (covariance / (deviation[:, None] * deviation)).abs() > SO_CLOSE
+    if int(close.sum()) == len(close):
+        return times
+    for _ in range(len(close)):  # what is close to the same one
+        close = (close.to(times) @ close.to(times)) > 0
+    weight = close.to(times)
+    return ((weight @ times.log()) / weight.sum(1)).exp()
 
 
 class _ShiftedObserved(Observed):
