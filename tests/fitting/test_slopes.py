@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -13,10 +14,11 @@ from scipy import stats
 
 import vgi_cli
 from tests.fitting.test_contest import recipe, rows, standings_of
-from vgi_cli.fitting.contest import slopes
+from vgi_cli.fitting.contest import contest, slopes
 from vgi_cli.fitting.contest.candidates import by_level, held
 from vgi_cli.fitting.contest.slopes import FEWEST, LEVELS, WELL, column_of_slopes
 from vgi_cli.fitting.rows import Rows
+from vgi_cli.reporting import Lines
 
 
 def table(n: int, seed: int, low: float, high: float, levels: int = 2, holes: float = 0.25) -> pd.DataFrame:
@@ -177,6 +179,9 @@ def test_fills_without_slopes_that_differ_are_said() -> None:
         "slopes, as others fill hidden cells better: what 'the group' changes of them may come out too small "
         "(`--model mixture --set 'model.by=the group'` has them in all fills)"
     )
+    said: list[str] = []
+    contest._tell(league, cast(Any, None), Lines(said.append))
+    assert said[-1] == league.slopes()
     some = league._replace(weights=(0.7, 0.3)).slopes()
     assert some is not None and "and 30% of the fills come from models" in some
     assert league._replace(weights=(0.4, 0.6)).slopes() is None
