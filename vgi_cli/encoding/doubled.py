@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from vgi_cli.columns.base import Carried, Column, Empty, ModelledColumn
+from vgi_cli.columns.base import Carried, Column, ModelledColumn
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.numerals import Bools, Ints, value_places
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import capped, first_names, typed
+from vgi_cli.encoding.redundant import codes_of
 from vgi_cli.table.base import Table
 
 FEWEST_ROWS, MOST_CELLS, MOST_COLUMNS = 20, 4_000_000, 200
@@ -55,9 +56,9 @@ def _is_key(column: Column, called: Callable[[str], bool]) -> bool:
 def _places(table: Table, column: Column) -> Ints | None:
     """[N] the number of the value of each row in a column, -1 where it is missing; None where cells cannot be told
     apart."""
-    cells = table.column(column.name)
     if isinstance(column, ModelledColumn):
-        return _numbered(column.codes(cells))
+        return value_places(codes_of(table, column))
+    cells = table.column(column.name)
     return cells.distinct.places.astype(np.int64) if cells.levelled else None
 
 
@@ -67,17 +68,10 @@ def _names_rows(own: Ints) -> bool:
     return int((counts == 1).sum()) >= HARDLY_TWICE * max(int((counts > 0).sum()), 1)
 
 
-def _numbered(codes: Floats) -> Ints:
-    out = np.full(len(codes), -1, np.int64)
-    seen = ~np.isnan(codes)
-    out[seen] = np.unique(codes[seen], return_inverse=True)[1]
-    return out
-
-
 def _copies(table: Table, schema: Schema, keyed: Bools) -> Ints:
     """[N] of each row that is a copy of an earlier one that one, -1 of others; `keyed` [N]: rows with a key."""
     none = np.full(table.N, -1)
-    telling = [column for column in schema.columns if not _says_nothing(column)]
+    telling = [column for column in schema.columns if isinstance(column, ModelledColumn | Carried)]
     if not 2 <= len(telling) <= MOST_COLUMNS:
         return none
     hashes: dict[bytes, npt.NDArray[np.uint64]] = {}  # by which rows are alike: of what says the same twice once
@@ -97,10 +91,6 @@ def _copies(table: Table, schema: Schema, keyed: Bools) -> Ints:
     nearly = sum(int(_agree(whole - own).sum() - again.sum()) for own in hashes.values()) if surely else 0
     others = nats >= np.log(table.N) if surely > NEARLY * nearly else False  # where some were, less says it of others
     return np.where(again & (keyed | others), first, -1)
-
-
-def _says_nothing(column: Column) -> bool:
-    return isinstance(column, Empty) or not isinstance(column, ModelledColumn | Carried)
 
 
 def _first_of(keys: npt.NDArray[np.integer]) -> Ints:
@@ -134,10 +124,11 @@ def _shared(table: Table, keys: Sequence[tuple[Column, Ints]], rest: Bools) -> I
         twice, values = int((counts > 1).sum()), int((counts > 0).sum())
         if not twice or len(rows) < FEWEST_ROWS:
             continue
-        again: Sequence[int] = rows[_agree(own[rows])].tolist()
-        first = rows[_first_of(own[rows])[_agree(own[rows])]].tolist()
-        cell = table.column(column.name).texts(np.array(first[:1]))[0]
-        where = f"'{cell}' in rows {first[0] + 1:,} and {again[0] + 1:,}"
+        first = _first_of(own[rows])
+        place = int((first < np.arange(len(rows))).argmax())  # of the first row whose value an earlier one has
+        earlier, later = int(rows[first[place]]), int(rows[place])
+        cell = table.column(column.name).texts(np.array([earlier]))[0]
+        where = f"'{cell}' in rows {earlier + 1:,} and {later + 1:,}"
         if isinstance(column, ModelledColumn):
             flags = f"`{typed('--id', column.name)}` or `{typed('--exclude', column.name)}`"
             what = f"it is modelled as a quantity ({flags} if it is a key)"

@@ -18,6 +18,7 @@ from vgi_cli.models.gaussian.gaussians import (
     Scale,
     ShiftSystem,
     by_component,
+    inverse_of,
     normal_log_prob,
 )
 from vgi_cli.models.gaussian.incomplete import Incomplete
@@ -166,7 +167,7 @@ class FactorGaussians(Gaussians):
         if self.L == 0:
             self._take(mean, self.F, diagonal)
             return
-        alone = torch.cholesky_inverse(torch.linalg.cholesky(covariance)).diagonal(dim1=-2, dim2=-1)
+        alone = inverse_of(covariance).diagonal(dim1=-2, dim2=-1)
         psi = torch.maximum(1 / alone, 0.01 * diagonal)
         for _ in range(20):
             root = psi.sqrt()

@@ -22,6 +22,7 @@ from vgi_cli.models.gaussian.gaussians import (
     ShiftSystem,
     allowed,
     by_component,
+    inverse_of,
     normal_log_prob,
 )
 from vgi_cli.models.gaussian.incomplete import Incomplete, Kept
@@ -133,7 +134,7 @@ class FullGaussians(Gaussians):
             return torch.diag(scale.variance)
         tau = self.anchor(scale, penalty)
         total = penalty.pooling * precision.sum(0) + tau * torch.diag(1 / scale.variance)
-        return torch.cholesky_inverse(torch.linalg.cholesky(total / (K * penalty.pooling + tau)))
+        return inverse_of(total / (K * penalty.pooling + tau))
 
     def anchor(self, scale: Scale, penalty: Penalty) -> float:
         """tau where the rows tell it: the penalty's, and more where rows are few. They then leave directions in which

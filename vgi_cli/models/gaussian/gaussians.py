@@ -272,6 +272,11 @@ def normal_log_prob(square: Tensor, logdet: Tensor, D: int | Tensor) -> Tensor:
     return -0.5 * (square + logdet + D * LOG_2PI)
 
 
+def inverse_of(matrix: Tensor) -> Tensor:
+    """[.., D, D] of positive definite ones."""
+    return torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+
+
 def by_component(factors: Tensor, z: Tensor, component: Tensor) -> Tensor:
     """[n, D] factors[component] @ z of rows z [n, L], one component after the other: factors [K, D, L] gathered by row
     would be a matrix a row."""

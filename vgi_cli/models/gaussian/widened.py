@@ -16,7 +16,16 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale, ShiftSystem
+from vgi_cli.models.gaussian.gaussians import (
+    Footprint,
+    Gaussians,
+    Moments,
+    Observed,
+    Penalty,
+    Scale,
+    ShiftSystem,
+    inverse_of,
+)
 from vgi_cli.models.gaussian.incomplete import Incomplete
 
 SCALES = (1.5, 5.0)
@@ -94,8 +103,8 @@ class Widened(Gaussians):
         (two meters of one thing) they would else draw as if it had little to do with each other."""
         mean, broad, _ = self.broad.moments()
         within = (weights[:, None, None] * self.learnt.moments().covariance.double()).sum(0)
-        precision = inverse(broad.double()) + inverse(within) / HELD**2
-        self.broad.set_moments(mean, inverse(precision))
+        precision = inverse_of(broad.double()) + inverse_of(within) / HELD**2
+        self.broad.set_moments(mean, inverse_of(precision))
 
     def stretch(self, times: Tensor) -> None:
         self.learnt.stretch(times)
@@ -126,11 +135,6 @@ class Widened(Gaussians):
 
     def free_parameters(self) -> int:
         return self.learnt.free_parameters()
-
-
-def inverse(matrix: Tensor) -> Tensor:
-    """[.., D, D] of positive definite ones."""
-    return torch.cholesky_inverse(torch.linalg.cholesky(matrix))
 
 
 class _Both(Observed):
