@@ -326,7 +326,7 @@ def test_a_limit_that_is_over_at_once_leaves_nothing(vgi: Vgi) -> None:
             "stopped before training began: the time limit of 0.001 s was over once the table had been read; "
             "nothing was kept"
         )
-        assert done.hint == "give it more time, or fewer rows"
+        assert done.hint == "give it more time: starting the program and reading the table count, too"
 
 
 def test_a_limit_that_is_over_before_a_fit_goes_on_leaves_its_run_as_it_was(vgi: Vgi) -> None:

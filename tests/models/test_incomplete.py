@@ -156,24 +156,6 @@ def test_a_forest_is_chosen_by_two_looks_at_the_rows(monkeypatch: pytest.MonkeyP
     assert looks == [len(x)] * 2
 
 
-@pytest.mark.parametrize("form", ["full with outliers", "factor with outliers shifted"])
-def test_fills_do_not_ask_broad_components_without_weight(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And are what they were when these were asked."""
-    model, x = built(form)
-    missing = torch.rand(x.shape, generator=torch.Generator().manual_seed(5)) < 0.3
-    noise = KeyedNoise(0, tuple(f"c{i}" for i in range(x.shape[1])), torch.arange(len(x)), torch.arange(3))
-    fills = model.for_fills()
-    numbers = fills.gaussians.numbers if isinstance(fills.gaussians, Mixed) else fills.gaussians
-    assert isinstance(numbers, Widened) and numbers.idle and not model.gaussians.numbers.idle  # type: ignore[union-attr]
-    numbers.idle = False
-    asked = fills.conditional(x, missing)
-    expected, centre = asked.sample(noise), asked.mean()
-    numbers.idle = True
-    monkeypatch.setattr(numbers.broad, "observe", None)
-    given = fills.conditional(x, missing)
-    assert torch.equal(given.sample(noise), expected) and torch.equal(given.mean(), centre)
-
-
 def test_rows_without_a_broad_component_are_drawn_by_the_learnt_ones_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = built()
     assert isinstance(model.gaussians, Mixed) and isinstance(model.gaussians.numbers, Widened)

@@ -19,7 +19,7 @@ from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import within
 from vgi_cli.models.gaussian.mixed import Mixed
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
-from vgi_cli.models.gaussian.widened import ROWS, SCALES, SHRINKAGE, Widened
+from vgi_cli.models.gaussian.widened import ROWS, SCALES, SHRINKAGE, UNLIKE, Widened
 from vgi_cli.samplers.base import Box, SamplerInput
 from vgi_cli.samplers.exact import build as build_exact
 
@@ -237,22 +237,58 @@ def test_free_parameters() -> None:
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_fills_do_without_the_widest_component(covariance: str) -> None:
-    """The law of fills is that of the others by their weights, the broad one held near the learnt ones where
-    covariances are full; the model itself keeps its density."""
+def test_the_broad_components_of_fills(covariance: str) -> None:
+    """The widest is as wide as all rows and rare; the other is held near the learnt ones where covariances are full.
+    The model itself keeps its density."""
     model, x, _ = model_and_rows(covariance)
     before, fills = model.log_prob(x).detach(), model.for_fills()
-    left = K + len(SCALES) - 1 if isinstance(model.gaussians, Widened) else K
-    weights, mean, S = (part.detach()[:left] for part in dense(model))
-    if left > K and isinstance(model.learnt, FullGaussians):
-        common = torch.einsum("k,kij->ij", weights[:K] / weights[:K].sum(), S[:K])
-        S[K] = torch.linalg.inv(torch.linalg.inv(S[K]) + torch.linalg.inv(common) / 100)
-    each = torch.stack([MultivariateNormal(mean[k], S[k]).log_prob(x) for k in range(left)], -1)
+    weights, mean, S = (part.detach() for part in dense(model))
+    if isinstance(model.gaussians, Widened):
+        weights[-1] = UNLIKE * weights[:-1].sum()
+        S[-1] /= SCALES[-1] ** 2
+        if isinstance(model.learnt, FullGaussians):
+            common = torch.einsum("k,kij->ij", weights[:K] / weights[:K].sum(), S[:K])
+            S[K] = torch.linalg.inv(torch.linalg.inv(S[K]) + torch.linalg.inv(common) / 100)
+        else:
+            found = fills.gaussians.moments().covariance.detach()  # as near as its factors are
+            torch.testing.assert_close(found[K:], S[K:], rtol=0.05, atol=0.05)
+            S[K:] = found[K:]
+    each = torch.stack([MultivariateNormal(mean[k], S[k]).log_prob(x) for k in range(len(S))], -1)
     torch.testing.assert_close(fills.log_prob(x).detach(), torch.logsumexp(each + (weights / weights.sum()).log(), -1))
     torch.testing.assert_close(model.log_prob(x).detach(), before, rtol=0, atol=0)
     assert (fills is model) == (not isinstance(model.gaussians, Widened))
     law, u = fills.cell_laws().number(x, 1), torch.linspace(0.01, 0.99, R, dtype=torch.float64)
     torch.testing.assert_close(law.cdf(law.quantile(u)), u)
+
+
+@pytest.mark.parametrize("levels", [0, 2])
+@pytest.mark.parametrize("covariance", ["full", "factor"])
+def test_rows_that_contradict_what_is_all_but_sure_have_ordinary_fills(covariance: str, levels: int) -> None:
+    """Two columns that differ by a thousandth of their spread and a third that depends on them: where the two differ by
+    four standard deviations, the third lies where it lies in others; one in a hundred ordinary fills at most differs."""
+    generator = torch.Generator().manual_seed(0)
+    common, noise = torch.randn(400, generator=generator), torch.randn(400, 2, generator=generator)
+    third = 0.6 * common + 0.8 * noise[:, 1]
+    x = torch.stack([common, common + 0.001 * noise[:, 0], third], 1).double()
+    if levels:
+        x = torch.cat([x, (torch.arange(400) % levels).double()[:, None]], 1)
+    layout = Layout.of(tuple("abcd"[: x.shape[1]]), levels=(0, 0, 0, levels)[: x.shape[1]])
+    config = MixtureConfig(components=1, covariance=covariance, factors=1, outliers=True)  # type: ignore[arg-type]
+    model = GaussianMixture.build(config, layout).double()
+    model.initialise(x, generator)
+    table = em_table(x, torch.zeros_like(x, dtype=torch.bool))
+    climb(model, table, model.penalty(None, 1e-7), epochs=20, tolerance=1e-9)
+    rows = x[:50].clone()
+    rows[:, 1] -= 4 * torch.sign(rows[:, 0])
+    missing = torch.zeros_like(rows, dtype=torch.bool)
+    missing[:, 2] = True
+    noise_of = KeyedNoise(0, numbered("column", x.shape[1]), torch.arange(50), torch.arange(20), "test")
+    drawn = model.for_fills().conditional(rows, missing).sample(noise_of)[..., 2]
+    assert float(drawn.abs().amax()) < 6 and 0.7 < float(drawn.std()) < 2.5
+    if covariance == "full":
+        missing[:, 1] = True
+        close = model.for_fills().conditional(rows, missing).sample(noise_of)[..., 1] - rows[:, 0]
+        assert float((close.abs() > 0.1).double().mean()) < 0.01
 
 
 def test_fills_leave_out_levels_that_a_cluster_has_from_its_prior_alone() -> None:

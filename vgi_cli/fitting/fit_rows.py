@@ -311,7 +311,7 @@ def require_time(limit: TimeLimit, moment: str) -> None:
     if limit.over():
         raise TimeUp(
             f"stopped before training began: {limit.words()} was over {moment}; nothing was kept",
-            "give it more time, or fewer rows",
+            "give it more time: starting the program and reading the table count, too",
         )
 
 

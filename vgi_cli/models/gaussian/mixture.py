@@ -4,6 +4,7 @@ the levels, which may shift it."""
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
@@ -29,7 +30,7 @@ from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws
 from vgi_cli.models.gaussian.shift_choice import SHIFT
 from vgi_cli.models.gaussian.shifted import Shifted, ShiftedCellLaws
 from vgi_cli.models.gaussian.shrunk import ShrinkTo, ShrunkGaussians
-from vgi_cli.models.gaussian.widened import MIXED_ROWS, MIXED_SCALES, ROWS, SCALES, Widened
+from vgi_cli.models.gaussian.widened import MIXED_ROWS, MIXED_SCALES, ROWS, SCALES, UNLIKE, Widened
 from vgi_cli.ranges import Components, Factors, PseudoRows
 
 RIDGE = 1.0
@@ -273,10 +274,10 @@ class GaussianMixture(GaussianFamily):
         )
 
     def for_fills(self) -> Self:
-        """Without the widest of the broad components: it keeps the density of a row that is unlike all others from
-        being absurd, but a cell drawn from it is absurd itself, several standard deviations off what the rest of its
-        row says. The other one is held near what columns say of each other. And without the levels that a component
-        has from its prior alone."""
+        """With broad components that fills may be drawn from. The widest keeps the density of a row that is unlike all
+        others from being absurd, but a cell drawn from it is absurd itself, several standard deviations off what the
+        rest of its row says: it is as wide as all rows, and rare. The other one is held near what columns say of each
+        other. And without the levels that a component has from its prior alone."""
         broad, mixed = len(self.logits) > self.gaussians.K, isinstance(self.gaussians, Mixed)
         if not (broad or mixed):
             return self
@@ -285,12 +286,10 @@ class GaussianMixture(GaussianFamily):
             if isinstance(other.gaussians, Mixed):
                 other.gaussians.categories.forget_absent(self.log_weights().exp(), TABLES)
             if broad:
-                other.logits[-1] = -torch.inf  # the last of SCALES
                 numbers = other.gaussians.numbers if isinstance(other.gaussians, Mixed) else other.gaussians
                 assert isinstance(numbers, Widened)
-                numbers.idle = len(numbers.scales) == 1
-                if not numbers.idle and isinstance(numbers.broad, FullGaussians):
-                    numbers.hold(self.log_weights()[: self.gaussians.K].double().softmax(0))
+                numbers.place_for_fills(self.log_weights()[: self.gaussians.K].double().softmax(0))
+                other.logits[-1] = other.logits[:-1].logsumexp(0) + math.log(UNLIKE)  # the last of SCALES
         return other
 
     @property

@@ -16,6 +16,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import (
     Footprint,
     Gaussians,
@@ -36,8 +37,11 @@ costs more in imputed levels than it gains (docs/research/defaults.md)."""
 SHRINKAGE = 0.1
 """Weight of the diagonal in their covariance."""
 HELD = 10.0
-"""In fills the broad components are at most so many times as wide as what the learnt ones leave: far more than that in
-most columns, and next to nothing in those that nearly determine each other."""
+"""In fills the narrower broad component is at most so many times as wide as what the learnt ones leave: far more than
+that in most columns, and next to nothing in those that nearly determine each other."""
+UNLIKE = 1e-6
+"""Share of the rows that the widest one has in fills, in which it is as wide as all rows: at most so many rows like those
+of the learnt ones fall to it."""
 ROWS = 1.0
 """Pseudo-rows that each broad component holds beside those that it explains: its weight cannot fall to 0."""
 MIXED_ROWS = 0.1
@@ -46,14 +50,12 @@ more than what such a table loses without."""
 
 
 class Widened(Gaussians):
-    """`learnt` components, then broad ones of the same kind, one for each scale. `idle`: the latter have no weight, so
-    that nobody asks what they make of rows."""
+    """`learnt` components, then broad ones of the same kind, one for each scale."""
 
     def __init__(self, learnt: Gaussians, broad: Gaussians, scales: Sequence[float] = SCALES) -> None:
         super().__init__()
         self.learnt, self.broad, self.scales = learnt, broad.requires_grad_(False), tuple(scales)
         self.K, self.L, self.diagonal, self.floor = learnt.K, learnt.L, learnt.diagonal, learnt.floor
-        self.idle = False
 
     @property
     def computable(self) -> bool:
@@ -67,8 +69,6 @@ class Widened(Gaussians):
 
     def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
         """What the broad components make of rows is the same at every step of a climb."""
-        if self.idle:
-            return _Alone(self.learnt.observe(rows, fixed=fixed), len(self.scales))
         broad = rows.until_changed("broad", list(self.broad.parameters()), lambda: self.broad.observe(rows, fixed=True))
         return _Both(self.learnt.observe(rows, fixed=fixed), broad, self.K)
 
@@ -97,14 +97,22 @@ class Widened(Gaussians):
         squares = torch.tensor(self.scales, dtype=covariance.dtype, device=covariance.device).square()
         self.broad.set_moments(mean.expand(len(self.scales), -1), squares[:, None, None] * shrunk)
 
-    def hold(self, weights: Tensor) -> None:
-        """Keep the broad components narrow where the learnt ones, of these weights [K], leave next to nothing: their
-        density times that of a Gaussian HELD times as wide as the learnt ones are within. Between what hardly differs
-        (two meters of one thing) they would else draw as if it had little to do with each other."""
+    def place_for_fills(self, weights: Tensor) -> None:
+        """Move the broad components, in place, to where fills may be drawn from them.
+
+        The widest becomes as wide as all rows. It is for rows that contradict what the learnt ones have found to be all
+        but sure (two meters that differ for once): under those the other cells of such a row would be worlds away.
+
+        A narrower one is kept narrow where the learnt ones, of these weights [K], leave next to nothing: its density
+        times that of a Gaussian HELD times as wide as the learnt ones are within. Between what hardly differs it would
+        else draw as if it had little to do with each other."""
         mean, broad, _ = self.broad.moments()
-        within = (weights[:, None, None] * self.learnt.moments().covariance.double()).sum(0)
-        precision = inverse_of(broad.double()) + inverse_of(within) / HELD**2
-        self.broad.set_moments(mean, inverse_of(precision))
+        placed = broad.double().clone()
+        placed[-1] /= self.scales[-1] ** 2
+        if len(placed) > 1 and isinstance(self.broad, FullGaussians):
+            within = (weights[:, None, None] * self.learnt.moments().covariance.double()).sum(0)
+            placed[:-1] = inverse_of(inverse_of(placed[:-1]) + inverse_of(within) / HELD**2)
+        self.broad.set_moments(mean, placed)
 
     def stretch(self, times: Tensor) -> None:
         self.learnt.stretch(times)
@@ -166,27 +174,3 @@ class _Both(Observed):
         """Those of all components: a shift moves the broad ones too."""
         learnt = self.learnt.shift_statistics(responsibility[:, : self.K], place, J)
         return torch.cat([learnt, self.broad.shift_statistics(responsibility[:, self.K :], place, J)])
-
-
-class _Alone(Observed):
-    """Rows seen by the learnt components, and by idle ones beside them, which have no weight."""
-
-    def __init__(self, learnt: Observed, idle: int) -> None:
-        self.learnt = learnt
-        self.log_prob = torch.nn.functional.pad(learnt.log_prob, (0, idle))
-        self.K = learnt.log_prob.shape[-1]
-
-    def mean(self, k: int) -> Tensor:
-        return self.learnt.mean(min(k, self.K - 1))
-
-    def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
-        return self.learnt.draw(min(k, self.K - 1), columns, factors)
-
-    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor, rows: Tensor | None = None) -> Tensor:
-        return self.learnt.draw_each(component.clamp(max=self.K - 1), columns, factors, rows)
-
-    def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
-        return self.learnt.statistics(responsibility[:, : self.K])
-
-    def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
-        raise NotImplementedError("no shift is learnt beside idle components")
