@@ -12,7 +12,6 @@ from torch import Tensor
 from tests.models.test_mixed import FORMS, built
 from vgi_cli.maths.forests import Forest
 from vgi_cli.maths.gaussian import patterns_of
-from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.methods.em.steps import iteration
 from vgi_cli.models.gaussian.family import em_table
 from vgi_cli.models.gaussian.full import FullGaussians

@@ -265,7 +265,8 @@ def test_the_broad_components_of_fills(covariance: str) -> None:
 @pytest.mark.parametrize("covariance", ["full", "factor"])
 def test_rows_that_contradict_what_is_all_but_sure_have_ordinary_fills(covariance: str, levels: int) -> None:
     """Two columns that differ by a thousandth of their spread and a third that depends on them: where the two differ by
-    four standard deviations, the third lies where it lies in others; one in a hundred ordinary fills at most differs."""
+    four standard deviations, the third lies where it does in others; one in a hundred ordinary fills at most differs.
+    """
     generator = torch.Generator().manual_seed(0)
     common, noise = torch.randn(400, generator=generator), torch.randn(400, 2, generator=generator)
     third = 0.6 * common + 0.8 * noise[:, 1]

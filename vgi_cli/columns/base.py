@@ -38,6 +38,7 @@ class Encoding(NamedTuple):
     spikes: Spikes = "room"
     relations: Relations = "keep"
     logs: bool | None = None
+    sharp: float | None = None
 
 
 Point = Literal["mean", "median", "mode"]

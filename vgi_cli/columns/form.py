@@ -254,6 +254,7 @@ class Form(NamedTuple):
     spikes: tuple[Spike, ...]
     scale: Scale
     sd: float | None
+    sharp: float | None = None
 
 
 def form_of(observed: Observed) -> Form:
@@ -332,6 +333,11 @@ def _form(
     resolution = lattice.resolution if lattice is not None and dequantise else None
     significant = _significant(observed, lattice)
     levels = _levels(observed, resolution)
+    sharp = encoding.sharp
+    if levels and sharp is not None:
+        scale = fit_scale(observed.values, encoding.transform, sharp, logs=encoding.logs)
+        lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
+        return Form(lattice, dequantise, None, levels, (), lower, upper, None, None, (), scale, deviation, sharp)
     if levels:
         scale = fit_scale(numbers_of(observed.values, levels), encoding.transform, 1.0, few=True)
         lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
@@ -350,15 +356,17 @@ def _form(
     tail = _off_pile(observed, pile, lattice)
     heaps: Heaps | None = None
     spikes: tuple[Spike, ...] = ()
-    if resolution is not None and observed.scaled:
+    if resolution is not None and observed.scaled and sharp is None:
         heaps, significant = _heaps(observed, tail, lattice, resolution, significant)
         spikes = _spikes(observed, tail, resolution, heaps, pile)
     plain = resolution is not None and pile is None and not spikes and heaps is None
     alone = plain and observed.asked.kind != "numeric" and are_few(observed.values)  # who says so allows others
-    scale = fit_scale(tail, encoding.transform, resolution, spikes, heaps, logs=encoding.logs, few=alone)
+    alone = alone and sharp is None
+    noise = resolution if sharp is None else sharp
+    scale = fit_scale(tail, encoding.transform, noise, spikes, heaps, logs=encoding.logs, few=alone)
     apart = spikes or heaps or pile is not None or scale.logs is not None
     sd = deviation if apart else None
-    return Form(lattice, dequantise, significant, (), gaps, *bounds, pile, heaps, spikes, scale, sd)
+    return Form(lattice, dequantise, significant, (), gaps, *bounds, pile, heaps, spikes, scale, sd, sharp)
 
 
 def _spread(observed: Observed, lattice: Lattice | None, deviation: float) -> tuple[Lattice | None, bool]:

@@ -101,6 +101,8 @@ class Number(ModelledColumn):
     gaps        between which values no fill lies, smallest first (columns/lattice.py)
     heaps       multiples that are spread wider than what lies between (columns/heaps.py), None where there are none
     scale       codec state (of the values with room for the spikes, of the levels' numbers; without those on the pile)
+    sharp       width over which a value is spread where others follow the number that is written, and not what was
+                rounded to it (encoding/sharp.py); None: all that rounds to it
     sd          standard deviation of the observed values where there are spikes, levels, a pile or logarithms; else the
                 scale's
     decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
@@ -133,6 +135,7 @@ class Number(ModelledColumn):
     gaps: tuple[tuple[float, float], ...] = ()
     heaps: Heaps | None = None
     scale: Scale
+    sharp: PositiveFloat | None = None
     sd: PositiveFloat | None = None
     decimals: int = 0
     digits: int = 17
@@ -224,7 +227,14 @@ class Number(ModelledColumn):
     @property
     def step(self) -> float:
         """Width in data units over which a value is spread before it is modelled; 0 where it is not."""
+        if self.sharp is not None:
+            return self.sharp
         return self.lattice.resolution if self.dequantise and self.lattice is not None else 0.0
+
+    @property
+    def ranked(self) -> bool:
+        """Whether it is the numbers of its levels that are modelled."""
+        return bool(self.levels) and self.sharp is None
 
     @property
     def limits(self) -> Limits | None:
@@ -339,7 +349,7 @@ class Number(ModelledColumn):
         on = self.on_pile(values)
         values = np.where(on, self.high if self.pile == self.low else self.low, values)
         place = None if u is None else u[:, -1]
-        if place is not None and self.levels:
+        if place is not None and self.ranked:
             values = numbers_of(values, self.levels) + (place - 0.5) * WIDTH
         elif place is not None:
             widths = self.step if self.heaps is None else self.heaps.width(values)
@@ -363,7 +373,7 @@ class Number(ModelledColumn):
     def _cell(self, z: Floats) -> Floats:
         """The value of the column that an encoded one z [..] rounds to, a fill or not."""
         values = self.codec.decode(z)
-        return levels_at(values, self.levels) if self.levels else self.snap(squeezed(values, self.spikes, self.heaps))
+        return levels_at(values, self.levels) if self.ranked else self.snap(squeezed(values, self.spikes, self.heaps))
 
     def cell_ends(self, z: Floats) -> tuple[Floats, Floats]:
         if not self.noisy:
@@ -375,7 +385,7 @@ class Number(ModelledColumn):
         return low, high
 
     def recoded(self, z: Floats, other: ModelledColumn) -> Floats | None:
-        spread = ("lattice", "dequantise", "spikes", "pile", "levels", "heaps")  # what a cell is before it is scaled
+        spread = ("lattice", "dequantise", "spikes", "pile", "levels", "heaps", "sharp")  # what a cell is, unscaled
         if not isinstance(other, Number) or any(getattr(self, name) != getattr(other, name) for name in spread):
             return None
         if self.pile is None:
@@ -396,7 +406,7 @@ class Number(ModelledColumn):
         out = self.codec.log_det(z)
         if not self.noisy:
             return out
-        widths: Floats | float = 1.0 if self.levels or self.unrounded else self.step
+        widths: Floats | float = 1.0 if self.ranked or self.unrounded else self.step
         if self.spikes or self.heaps is not None:
             values = squeezed(self.codec.decode(z), self.spikes, self.heaps)
             widths = cell_widths(values, self.spikes, self.step, self.heaps)
@@ -407,7 +417,7 @@ class Number(ModelledColumn):
     def box(self) -> Floats:
         """A value of a lattice stands for everything that rounds to it."""
         both = np.array([[-np.inf], [np.inf]])
-        if self.levels:
+        if self.ranked:
             both[:, 0] = self.codec.encode(np.array([-0.5, len(self.levels) - 0.5]))
             return both
         ends = np.array(self.tail_ends)

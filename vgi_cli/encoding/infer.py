@@ -53,6 +53,7 @@ from vgi_cli.encoding.prorated import prorated_among, prorated_words
 from vgi_cli.encoding.quantities import as_quantity, quantities_among, quantity_words
 from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
 from vgi_cli.encoding.relations import relations_among
+from vgi_cli.encoding.sharp import sharp_among
 from vgi_cli.encoding.silent_keys import silent_key_words
 from vgi_cli.encoding.skips import Skipped, skipped, skips_among, thresholds_among, unanswered_among, unasked_among
 from vgi_cli.encoding.spreads import spreads_among
@@ -262,6 +263,8 @@ class _Columns:
         for i in _too_many_piles(self.table, self.found):
             self._anew(i, spikes="room")
         if transform != "none":
+            for i, width in sharp_among(self.table, self.found, rows):
+                self._anew(i, sharp=width)
             for i, logs in torn(self.table, self.found, rows, logs=transform != "normal"):
                 self._anew(i, transform="linear", logs=logs)
             for i in proportional(self.table, self.found, rows):

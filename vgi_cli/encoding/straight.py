@@ -96,7 +96,7 @@ def observed_codes(table: Table, column: Column, some: Ints) -> Floats:
 def all_numbers(column: Column) -> Number | None:
     """The numbers of a column that is encoded as numbers, all of it."""
     number = column.number if isinstance(column, Moment) else column
-    if not isinstance(number, Number) or number.pile is not None or number.levels or number.scale is None:
+    if not isinstance(number, Number) or number.pile is not None or number.ranked or number.scale is None:
         return None
     return number
 

@@ -40,8 +40,8 @@ HELD = 10.0
 """In fills the narrower broad component is at most so many times as wide as what the learnt ones leave: far more than
 that in most columns, and next to nothing in those that nearly determine each other."""
 UNLIKE = 1e-6
-"""Share of the rows that the widest one has in fills, in which it is as wide as all rows: at most so many rows like those
-of the learnt ones fall to it."""
+"""Share of the rows that the widest one has in fills, in which it is as wide as all rows: at most so many rows like
+those of the learnt ones fall to it."""
 ROWS = 1.0
 """Pseudo-rows that each broad component holds beside those that it explains: its weight cannot fall to 0."""
 MIXED_ROWS = 0.1
