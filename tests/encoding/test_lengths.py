@@ -29,7 +29,11 @@ from vgi_cli.table.reader import read_table
 
 NIGHTS = "'nights' = calendar days from 'admitted' to 'discharged'"
 FULL = "'full' = completed days from 'admitted' to 'discharged'"
-SECONDS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60}
+SECONDS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60} | {
+    "year of 365.25 days": 31_557_600,
+    "year of 365 days": 31_536_000,
+    "month of 30.4375 days": 2_629_800,
+}
 
 
 def nights(first: pd.Series, last: pd.Series) -> pd.Series:

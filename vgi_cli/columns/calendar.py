@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -34,7 +34,8 @@ PARTS: Mapping[Count, tuple[Part, ...]] = {
 """The parts that moments have, by what is counted of them."""
 SECONDS, HOUR = 86_400, 3_600
 """Of a day, and of an hour."""
-Span = Literal["year", "month", "calendar day", "week", "day", "hour", "minute"]
+Years = Literal["year of 365.25 days", "year of 365 days", "month of 30.4375 days"]
+Span = Literal["year", "month", "calendar day", "week", "day", "hour", "minute", Years]
 """What is counted between two moments; `calendar day`: how many midnights lie between them."""
 TICKS = 1_000_000
 """Of a second."""
@@ -43,8 +44,13 @@ LENGTHS: Mapping[Span, int] = {
     "day": SECONDS * TICKS,
     "hour": HOUR * TICKS,
     "minute": 60 * TICKS,
+    "year of 365.25 days": 365 * SECONDS * TICKS + SECONDS * TICKS // 4,
+    "year of 365 days": 365 * SECONDS * TICKS,
+    "month of 30.4375 days": (365 * SECONDS * TICKS + SECONDS * TICKS // 4) // 12,
 }
-"""Ticks of what is as long everywhere in the calendar."""
+"""Ticks of what is as long everywhere in the calendar, or is taken for as long."""
+YEARS: tuple[Years, ...] = get_args(Years)
+"""Those by which ages are computed from a number of days."""
 PLACES: Mapping[Span, int] = {"month": 31, "year": 12 * 31, "calendar day": 1, **LENGTHS}
 """Places of each: of days in a month and in a year whose months all have 31 days (see `place_of`), days, and ticks."""
 Rounding = Literal["down", "half up", "half even", "up"]

@@ -422,7 +422,7 @@ class Relation:
             how = "is" if len(set(used)) == len(used) else "follows from"
             return f"'{first}' {how} the {WORDS[self.part]} of '{others[0]}'"
         if self.span is not None:
-            return f"'{first}' = {self._counted}s from '{others[0]}' to '{others[1]}'{self._rounding}"
+            return f"'{first}' = {self._counted} from '{others[0]}' to '{others[1]}'{self._rounding}"
         if self.base is not None:
             log = "ln" if self.base == "e" else f"log{self.base}"
             added = f"{plain(self.constant)} + " * (self.constant != 0)
@@ -451,9 +451,10 @@ class Relation:
 
     @property
     def _counted(self) -> str:
-        """`completed year`, `1 + calendar day`: what is counted between two dates."""
+        """`completed years`, `1 + calendar days`, `years of 365.25 days`: what is counted between two dates."""
         completed = "completed " * (self.rounding == "down" and self.span != "calendar day")
-        return f"{plain(self.constant)} + " * (self.constant != 0) + f"{completed}{self.span}"
+        what, of, days = str(self.span).partition(" of ")
+        return f"{plain(self.constant)} + " * (self.constant != 0) + f"{completed}{what}s{of}{days}"
 
     @property
     def _rounding(self) -> str:

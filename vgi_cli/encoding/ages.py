@@ -1,9 +1,10 @@
 """Ages: completed years or months between two dates of a row, or from a date to one day, found in a table that is
 fitted; and lengths of time between datetimes in whole days, hours or the like.
 
-Ages go by the calendar, not by days: a year is completed on the birthday, of February 29 on March 1. A number of days
-divided by 365.25 and rounded down says the same in most rows, and something else on some birthdays. So with the nights
-between two datetimes, which are calendar days: the days of 24 hours are sometimes one less.
+Ages go by the calendar: a year is completed on the birthday, of February 29 on March 1. A number of days divided by
+365.25 and rounded down says the same in most rows, and something else on some birthdays; where this holds in every row
+and the calendar does not, the ages were computed so. So with the nights between two datetimes, which are calendar days:
+the days of 24 hours are sometimes one less.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.calendar import (
     LENGTHS,
     PLACES,
+    YEARS,
     Rounding,
     Span,
     code_from,
@@ -37,11 +39,14 @@ from vgi_cli.encoding.redundant import FEWEST, FIRST_LOOK, codes_of
 from vgi_cli.table.base import Table
 
 AGES: tuple[Span, ...] = ("month", "year")
+OF_DATES: tuple[tuple[Span, Rounding], ...] = tuple(itertools.product(YEARS, ("down", "half up")))
+"""How whole numbers may be ages that were computed from a number of days."""
 RULES: tuple[tuple[Span, Rounding], ...] = (
     ("calendar day", "down"),
-    *itertools.product(LENGTHS, cast(tuple[Rounding, ...], get_args(Rounding))),
+    *itertools.product([one for one in LENGTHS if one not in YEARS], cast(tuple[Rounding, ...], get_args(Rounding))),
+    *OF_DATES,
 )
-"""How whole numbers may be lengths of time between two moments; the first one is meant where several hold."""
+"""How they may be lengths of time between two moments; the first one is meant where several hold."""
 NEAR: Mapping[Span, int] = {"year": 31, "month": 3}
 """Days around a birthday (or the day of each month that is like it): ..."""
 FEWEST_NEAR = 3
@@ -127,6 +132,8 @@ class _Rule(NamedTuple):
 
     def same(self, other: _Rule) -> bool:
         """Whether it has the same dates as another one in all rows that have both: of a copy, or the day of a time."""
+        if (self.first.name, self.last.name) == (other.first.name, other.last.name):
+            return True
         if self.span != other.span:
             return False
         pairs = ((self.first, other.first), (self.last, other.last))
@@ -165,21 +172,23 @@ def _ages(first: _Date, last: _Date, numbers: Iterable[str]) -> Iterator[tuple[s
 def _lengths(
     first: _Date, last: _Date, numbers: Mapping[str, Floats], rows: Ints, most: Callable[[int], int]
 ) -> Iterator[tuple[str, _Rule]]:
-    """Of columns of numbers [N] the lengths between two dates, one of which has a time, that they may be by some rows
-    [n], all but so many of these: of each column the plainest one of those that these rows speak for most."""
-    if "s" not in (first.counted[0], last.counted[0]) or not len(rows):
+    """Of columns of numbers [N] the lengths between two dates that they may be by some rows [n], all but so many of
+    these: of each column the plainest one of those that these rows speak for most. Where neither date has a time, whole
+    days are a sum, and it is ages that are looked for."""
+    if not len(rows):
         return
+    rules = RULES if "s" in (first.counted[0], last.counted[0]) else OF_DATES
     found: dict[str, list[_Rule]] = {}
     names, cells = list(numbers), np.stack([own[rows] for own in numbers.values()])
-    for span, rounding in RULES:
+    for span, rounding in rules:
         rule = _Rule(first, last, span, last.places[span] - first.places[span], rounding)
         apart = cells - rule.said(rows)
         for name, own in ((names[i], apart[i]) for i in np.flatnonzero(_alike(apart, most(len(rows))))):
             values, often = np.unique(own[np.isfinite(own)], return_counts=True)
             found.setdefault(name, []).append(rule._replace(constant=float(values[often.argmax()])))
-    for name, rules in found.items():
+    for name, held in found.items():
         own = numbers[name][rows]
-        yield name, min(rules, key=lambda rule: (int(rule.off(own, rows).sum()), rule.constant != 0))
+        yield name, min(held, key=lambda rule: (int(rule.off(own, rows).sum()), rule.constant != 0))
 
 
 def _alike(numbers: Floats, most: int) -> Bools:
