@@ -124,6 +124,24 @@ def test_columns_of_no_order_cross_by_chance() -> None:
         assert schema_of(frame).orders == ()
 
 
+def claims(n: int, seed: int, chance: bool = False) -> pd.DataFrame:
+    """What was paid of claims, 0 where there was none, and what was claimed, which has no cell there."""
+    rng = np.random.default_rng(seed)
+    claimed = np.exp(rng.normal(7, 1, n)).round(2)
+    paid = np.exp(rng.normal(4, 1.5, n)).round(2) if chance else (claimed * rng.uniform(0.5, 1, n)).round(2)
+    none = rng.random(n) < 0.9
+    frame = pd.DataFrame(
+        {"paid": np.where(none, 0.0, paid), "claimed": claimed, "insured": rng.gamma(4, 5000, n).round()}
+    )
+    return frame.assign(claimed=frame.claimed.mask(none))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_zeros_where_the_other_column_has_no_cell_hide_no_order(seed: int) -> None:
+    assert ("paid", "claimed") in pairs(schema_of(holed(claims(2000, seed))))
+    assert ("paid", "claimed") not in pairs(schema_of(holed(claims(2000, seed, chance=True))))
+
+
 def test_nothing_is_looked_for_where_relations_are_ignored() -> None:
     assert schema_of(stays(), Encoding(relations="ignore")).orders == ()
 

@@ -33,6 +33,9 @@ from vgi_cli.table.base import Table
 
 ROWS = 2_000
 """Observed cells of a column by which it is asked how often two columns cross in rows that have been mixed."""
+ALONE = 0.5
+"""Share of the observed cells of one of two columns that lie in rows with both, below which these alone count too: what
+is zero where the other column has no cell says nothing of it."""
 FEWEST = 30
 """Rows in which two columns are observed: with fewer nothing is said."""
 ENOUGH = 20.0
@@ -191,13 +194,20 @@ def _in_order(low: _Cells, high: _Cells, shift: float, choice: float, *, ratio: 
     if spread == 0:
         return None
     beyond = NormalDist().cdf(-float(apart.mean()) / spread)
-    mixed = float(np.searchsorted(high.ordered + shift, low.ordered).mean()) / max(len(high.ordered), 1)
+    mixed = _crossing(low.ordered, high.ordered + shift)
+    if n < ALONE * max(np.isfinite(own.codes).sum() for own in (low, high)):
+        mixed = max(mixed, _crossing(low.codes[both], high.codes[both] + shift))
     if beyond < CROSSED or -n * np.log1p(-min(mixed, 0.999)) < ENOUGH + choice:  # mixed: of two other rows
         return None
     levels = (np.arange(SMALL) + 0.5) / SMALL * min(TIMES * beyond, 1.0)
     small = np.quantile(b - a, levels, method="nearest").clip(0.0)
     middle = float(np.subtract(*np.quantile(apart, (0.75, 0.25))))
     return _Distances(size * (min(spread, middle) or spread), tuple(small.tolist()), ratio)
+
+
+def _crossing(low: Floats, high: Floats) -> float:
+    """How often a cell of some [n] is greater than one of others [m], of two other rows."""
+    return float(np.searchsorted(np.sort(high), np.sort(low)).mean()) / max(len(high), 1)
 
 
 def crossings(table: Table, schema: Schema) -> list[int]:
