@@ -83,6 +83,16 @@ def test_units_that_people_mix_are_named(values: npt.NDArray[np.float64], much: 
     assert len(lines) == (much is not None) and all(f", {much}; write all" in line for line in lines)
 
 
+def test_a_power_of_ten_comes_first_where_it_may_be_another_factor_too() -> None:
+    """Rates in percent, a tenth of them as fractions."""
+    for seed in range(1, 5):
+        rates = np.random.default_rng(seed).normal(7, 2.2, 400).clip(2).round(2)
+        rates[::10] = (rates[::10] / 100).round(4)
+        (found,) = said(rates)
+        assert ", 100 times as much" in found
+        assert found.count("times") == 1 or ", or 88.4 times (µmol/l and mg/dl of creatinine?); write" in found
+
+
 def test_two_groups_of_one_unit_are_seldom_said_to_be_two() -> None:
     rng = np.random.default_rng(1)
     lines = 0

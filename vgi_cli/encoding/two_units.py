@@ -87,11 +87,16 @@ def _much(low: Floats, high: Floats) -> str | None:
     """By how much of two groups of values the larger ones are the others, in words; None: by no factor of two units."""
     small, large = np.log(low), np.log(high)
     ratio = float(large.mean() - small.mean())
-    for factor in sorted((*TENS, *MIXED, *NEAR), key=lambda one: abs(ratio - math.log(one))):
+    error = ERRORS * math.sqrt(small.var() / len(small) + large.var() / len(large))
+    off = {factor: abs(ratio - math.log(factor)) for factor in (*TENS, *MIXED, *NEAR)}
+    for factor in sorted(off, key=lambda one: (one not in TENS or off[one] > error, off[one])):
         moved = small + math.log(factor)
         if _agree(moved, large) and (factor not in NEAR or _exactly(moved, large, KNOWN)):
             units = {**MIXED, **NEAR}.get(factor)
-            return f"{factor:,} times as much" + ("" if units is None else f" ({units}?)")
+            others = [
+                f", or {one:,} times ({own}?)" for one, own in MIXED.items() if one != factor and off[one] <= error
+            ]
+            return f"{factor:,} times as much" + (f" ({units}?)" if units is not None else "".join(others))
     if _agree(low, (high - ZERO) / DEGREES) and _exactly(low, (high - ZERO) / DEGREES, KNOWN * float(low.mean())):
         return f"{DEGREES} times as much and {ZERO:.0f} ({FAHRENHEIT}?)"
     return None
