@@ -52,6 +52,23 @@ def test_a_season_is_said(seed: int) -> None:
     assert lines_of(frame.assign(sine=np.sin(phase), cosine=np.cos(phase))) == []
 
 
+def daily(seed: int, on: float, size: float, n: int = 600) -> pd.DataFrame:
+    """Days one after the other, and a number that goes on from one to the next, `on` (1: it wanders)."""
+    rng = np.random.default_rng(seed)
+    level = np.zeros(n)
+    for day in range(1, n):
+        level[day] = on * level[day - 1] + rng.normal()
+    value = level + size * np.sin(2 * np.pi * np.arange(n) / 365.25)
+    frame = pd.DataFrame({"day": pd.date_range("2022-01-03", periods=n), "value": value.round(3)})
+    return frame.assign(value=frame.value.mask(rng.random(n) < 0.1))
+
+
+def test_what_wanders_has_no_season_and_weather_has_one() -> None:
+    for seed in range(12):
+        assert lines_of(daily(seed, 1.0, 0.0)) == []
+        assert len(lines_of(daily(seed, 0.7, 8.0))) == 1
+
+
 def test_what_another_column_says_is_no_season_of_its_own() -> None:
     frame = yearly(5)
     also = 3 * frame.temp.fillna(10) + np.random.default_rng(0).normal(size=len(frame))

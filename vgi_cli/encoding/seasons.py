@@ -167,12 +167,19 @@ def _share(y: Floats, days: Floats, length: float, beside: list[Floats], choice:
     if not 0 < after < before or (before - after) / total < SHARE:
         return None
     nats = 0.5 * (n - design.shape[1]) * np.log(before / after)
-    if nats < SURELY + choice:
+    if nats * _own(rest[np.argsort(time, kind="stable")]) < SURELY + choice:
         return None
     moments, places = np.unique(time, return_inverse=True)
     if len(moments) < n and _alike(rest, places) and _by_moments(shown, design, places) < SURELY + choice:
         return None
     return (before - after) / total
+
+
+def _own(rest: Floats) -> float:
+    """Which share of rows that follow each other in time says something of its own, by how much what is left of them
+    [n] goes on from one to the next (Bartlett 1935): a price that wanders is high in some months of any two years."""
+    on = float(np.corrcoef(rest[1:], rest[:-1])[0, 1])
+    return (1 - on) / (1 + on) if 0 < on < 1 else 1.0
 
 
 def _alike(rest: Floats, places: Ints) -> bool:
