@@ -66,7 +66,7 @@ def daily(seed: int, on: float, size: float, n: int = 600) -> pd.DataFrame:
 def test_what_wanders_has_no_season_and_weather_has_one() -> None:
     for seed in range(12):
         assert lines_of(daily(seed, 1.0, 0.0)) == []
-        assert len(lines_of(daily(seed, 0.7, 8.0))) == 1
+        assert len(lines_of(daily(seed, 0.6, 2.5))) == 1
 
 
 def test_what_another_column_says_is_no_season_of_its_own() -> None:
