@@ -533,7 +533,7 @@ def _cells_of(relations: Sequence[Relation], filled: DrawnRows, schema: Schema) 
         chance = None
         if filled.uniform is not None and one.slack:
             chance = functools.partial(filled.uniform, one.names[0])
-        if filled.ties is not None and one.of_levels:
+        if filled.ties is not None and (one.of_levels or one.capped):
             chance = functools.partial(filled.ties, one.names[1], one.names[0])
         made.append(
             RelationCells(
@@ -546,6 +546,7 @@ def _cells_of(relations: Sequence[Relation], filled: DrawnRows, schema: Schema) 
                 chance,
                 spreads=term_spreads(one, schema),
                 unpaired=Unpaired.of(one, schema),
+                beside={name: schema.modelled.index(name) for name in (one.beyond.names if one.beyond else ())},
             )
         )
     return sorted(made, key=_fineness)
@@ -670,6 +671,8 @@ def _determine(
             able = agrees & (able | (value != values[..., place]))
     else:
         chance = cells.chance(rows)
+        if place and cells.relation.capped and chance is not None:
+            values[..., place] = of_column.beyond(cells, values[..., place], chance, rooms)
         value, able = solve(cells, place, values, guessed=guessed, chance=chance, rooms=rooms)
         if cells.relation.apart:
             value, agrees = as_far_as_agrees(cells, place, values, value, of_column.levels(j, LATE), chance)
@@ -697,6 +700,19 @@ class _Told(NamedTuple):
             for one in self.told
             if one.relation.how in kinds and one.places[1] == column
         ]
+
+    def beyond(self, cells: RelationCells, drawn: Floats, chance: Floats, rooms: Sequence[Room]) -> Floats:
+        """[m, rows] the column as far beyond the value at which another one is cut off as `chance` says; as it was
+        `drawn` where that lies there and in the narrowest of some rooms, and the other one does not."""
+        relation = cells.relation
+        assert relation.beyond is not None, "a column that is cut off"
+
+        def codes(name: str) -> Floats:
+            return self.said.values(self.rows, np.array([cells.beside[name]]))[..., 0]
+
+        far = relation.constant + (1 if relation.how == "least" else -1) * relation.beyond.drawn(codes, chance)
+        stays = [room.holds(drawn) & ~room.holds(far) & (relation.past(drawn) >= 0) for room in rooms[-1:]]
+        return np.where(stays[0], drawn, far) if stays else far
 
     def windows(self) -> list[Levels]:
         """Where the column lies, a date, by completed years and their other date."""
@@ -828,7 +844,7 @@ def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int
         if j in rooms and not cells.relation.coded
     }
     chance = cells.chance(rows)
-    if cells.relation.extreme:
+    if cells.relation.extreme and not cells.relation.capped:
         _no_farther(values, free, cells)
     if cells.spreads:
         _least_known(_Open(values, free, done, chance, own), cells, missing[rows], order)

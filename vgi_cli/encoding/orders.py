@@ -24,6 +24,7 @@ from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.scale import decades
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
+from vgi_cli.encoding.caps import cut_off_again
 from vgi_cli.encoding.comparable import comparable
 from vgi_cli.encoding.computing import brought
 from vgi_cli.encoding.dates import Parted
@@ -70,6 +71,7 @@ def _found_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
     together = [{a, b} for one in related for a, b in itertools.combinations(one.names, 2)]
     parts = [one.names[0] for one in relations if one.part is not None]
     together += [{a, b} for a, b in itertools.combinations(parts, 2)]
+    together += cut_off_again(relations)
     choice = 2 * np.log(max(len(columns), 1))
     found: dict[tuple[str, str], Order] = {}
     for (i, low), (j, high) in itertools.permutations(enumerate(columns), 2):
