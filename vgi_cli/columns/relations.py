@@ -219,6 +219,11 @@ class Relation:
         return self.beyond is not None
 
     @property
+    def near(self) -> bool:
+        """Whether two columns differ by a few values alone, and not by the last digits of one."""
+        return bool(self.apart) and self.weights == (1.0, -1.0)
+
+    @property
     def loose(self) -> bool:
         """Whether the first column leaves the others several values."""
         return self.how in ("groups", "bands", "part", "pairs")

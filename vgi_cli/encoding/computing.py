@@ -270,25 +270,32 @@ def _as_rounded(cells: RelationCells, place: int, drawn: Floats, said: Floats, c
 
 
 def as_far_as_agrees(
-    cells: RelationCells, place: int, values: Floats, found: Floats, levels: Sequence[Levels], chance: Floats | None
+    cells: RelationCells,
+    place: int,
+    cell: tuple[Floats, Floats],
+    levels: Sequence[Levels],
+    chance: Floats | None,
+    ends: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Bools]:
     """What was `found` [m, n] for the cell at `place` of two columns that differ by a few values alone, and where it is
     another one: of the distances that were seen the one is taken with which the cell, a moment, has the parts that
-    `levels` say of it, drawn by `chance` [m, n] as often as they were seen, or the nearest to what was drawn. As it was
-    where none has them or no part is known. values [m, n, columns]."""
-    relation, column = cells.relation, cells.columns[place]
+    `levels` say of it and lies between some `ends` [n], drawn by `chance` [m, n] as often as they were seen, or the
+    nearest to what was drawn. As it was where none does, or nothing is known. `cell`: values [m, n, columns], and what
+    was found."""
+    relation, column, (values, found) = cells.relation, cells.columns[place], cell
+    low, high = (np.full(found.shape[1], side * np.inf) for side in (-1, 1)) if ends is None else ends
     parted = np.logical_or.reduce([one.rows for one in levels if one.parts], initial=False)
-    rows = np.flatnonzero(parted)
+    rows = np.flatnonzero(parted | np.isfinite(low) | np.isfinite(high))
     if not len(rows):
         return found, np.zeros(found.shape, bool)
-    own = [one.of(rows) for one in levels]
+    own, room = [one.of(rows) for one in levels], Room(low[rows], high[rows]).of_values(column)
     said = relation.solved(values[:, rows], place, values[:, rows, 0])
     distances, often = _distances(cells)
     others = said + ((1 if place == 0 else -1) * (distances - relation.constant))[:, None, None]
     others, able = _within(column, others, _Between(others, others, np.zeros_like(others)), guessed=False)
-    agrees = able & np.logical_and.reduce([one.holds(others) for one in own])
+    agrees = able & np.logical_and.reduce([room.holds(others), *(one.holds(others) for one in own)])
     drawn, before = values[:, rows, place], found[:, rows]
-    stays = np.logical_and.reduce([one.holds(before) for one in own])
+    stays = np.logical_and.reduce([room.holds(before), *(one.holds(before) for one in own)])
     if chance is None:
         which = np.where(agrees, np.abs(others - drawn), np.inf).argmin(0)
     else:

@@ -44,7 +44,7 @@ from vgi_cli.encoding.computing import (
 )
 from vgi_cli.encoding.dates import Parted, Wanted, room_of
 from vgi_cli.encoding.joint import Two, solved_together, two_unknowns
-from vgi_cli.encoding.orders import keep_orders, orders_without, out_of_order
+from vgi_cli.encoding.orders import keep_orders, orders_without, out_of_order, rooms_in_order
 from vgi_cli.encoding.other_keys import settled_orders, take_others
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
@@ -464,6 +464,8 @@ class _Keeping:
         rooms = _rooms(filled.observed, missing, schema, [one.relation for one in self._banded], seen=False)
         self._rooms = {schema.modelled.index(name): room for name, room in rooms.items()}
         self._said = _Cells(filled.draws, filled.observed, missing, ~missing, ~missing)
+        near = {name for one in own if one.near for name in one.names}
+        self._ordered = rooms_in_order(filled.observed, missing, schema, near)
         self._guessed = guessed
         self.beyond = np.zeros(filled.draws.shape[:2], bool)
         self._together: dict[object, Bools] = {}
@@ -489,7 +491,9 @@ class _Keeping:
         sure = given[np.ix_(rows, np.delete(one.places, place))].all(1) | (not self._guessed)
         for some, limited in ((rows[sure], False), (rows[~sure], True)):
             if len(some):
-                able = _determine(self._said, some, one, place, self.told, guessed=limited)
+                room = self._ordered.get(column)
+                ends = None if room is None else (room[0][some], room[1][some])
+                able = _determine(self._said, some, one, place, self.told, guessed=limited, ordered=ends)
                 self.beyond[:, some] |= ~able & limited
                 # what only has to lie in a band may follow from what is settled
                 known[some, column] = able.all(0) & (not (place and one in self._banded))
@@ -643,13 +647,21 @@ class _Cells(NamedTuple):
 
 
 def _determine(
-    said: _Cells, rows: Ints, cells: RelationCells, place: int, told: Sequence[RelationCells], *, guessed: bool
+    said: _Cells,
+    rows: Ints,
+    cells: RelationCells,
+    place: int,
+    told: Sequence[RelationCells],
+    *,
+    guessed: bool,
+    ordered: tuple[Floats, Floats] | None = None,
 ) -> Bools:
     """Compute the cells at a place of a relation in `rows` in which they are its only unknown ones; which [m, rows]
     could be. A number lies in all the bands, and a date has all the parts, of which levels
     are known, and a level lies in all the groups; a date that is a few days from another one is so far from it that it
     has these parts. `guessed`: whether limits count that are guesses from the values which were observed, as they do
-    where some other cell was drawn, and could be drawn otherwise."""
+    where some other cell was drawn, and could be drawn otherwise; `ordered`: from where to where [rows] a cell lies by
+    the orders of its column, which differs by a few values from another one."""
     j, values = cells.places[place], said.values(rows, cells.places)
     of_column = _Told(said, rows, int(j), told)
     rooms = of_column.rooms(cells, place, values) if leaves_room(cells.relation, place) else []
@@ -675,7 +687,8 @@ def _determine(
             values[..., place] = of_column.beyond(cells, values[..., place], chance, rooms)
         value, able = solve(cells, place, values, guessed=guessed, chance=chance, rooms=rooms)
         if cells.relation.apart:
-            value, agrees = as_far_as_agrees(cells, place, values, value, of_column.levels(j, LATE), chance)
+            levels = of_column.levels(j, LATE)
+            value, agrees = as_far_as_agrees(cells, place, (values, value), levels, chance, ordered)
             able |= agrees
     if cells.unpaired is not None:  # a partner that was filled does not decide what has none
         stays = cells.unpaired.staying(values, ~said.given[np.ix_(rows, cells.places)])[..., place]

@@ -285,6 +285,23 @@ def pairs_in_order(schema: Schema) -> Iterator[tuple[int, int, float, tuple[floa
             yield places[i], places[j], float(most[i, j]), (per[names[i]], per[names[j]])
 
 
+def rooms_in_order(
+    observed: Floats, missing: Bools, schema: Schema, names: Collection[str]
+) -> dict[int, tuple[Floats, Floats]]:
+    """By the places of the columns of some names from where to where [N] the cells that are observed of others leave
+    them; observed and missing [N, columns]."""
+    ends = np.full((2, len(missing)), 1.0) * np.array([[-np.inf], [np.inf]])
+    rooms = {schema.modelled.index(name): (ends[0], ends[1]) for name in names}
+    for low, high, shift, per in pairs_in_order(schema) if names else ():
+        if high in rooms:
+            least = np.where(missing[:, low], -np.inf, (per[0] * observed[:, low] - shift) / per[1])
+            rooms[high] = np.maximum(rooms[high][0], least), rooms[high][1]
+        if low in rooms:
+            most = np.where(missing[:, high], np.inf, (per[1] * observed[:, high] + shift) / per[0])
+            rooms[low] = rooms[low][0], np.minimum(rooms[low][1], most)
+    return rooms
+
+
 def orders_without(schema: Schema, names: Collection[str]) -> tuple[Order, ...]:
     """The orders of a schema but for those of some columns; those of two others that follow through these stay."""
     rest = [one for one in schema.orders if one.low not in names and one.high not in names]
