@@ -45,13 +45,14 @@ def caps_among(
     names = [name for name, column in every.columns.items() if isinstance(column, Number)]
     if not 1 < len(names) <= MOST_NOTED:
         return
-    codes, choice = every.codes(names), 2 * float(np.log(len(every.columns)))
+    codes, choice = np.ascontiguousarray(every.codes(names).T), 2 * float(np.log(len(every.columns)))
     found: dict[str, _Found] = {}
     sides: tuple[tuple[Literal["greatest", "least"], int], ...] = (("least", 1), ("greatest", -1))
     for (how, sign), (i, j) in itertools.product(sides, itertools.permutations(range(len(names)), 2)):
-        first, other = sign * codes[:, i], sign * codes[:, j]
-        if names[i] in settled or (first[:FIRST_LOOK] > other[:FIRST_LOOK]).any():
+        few, others = sign * codes[i, :FIRST_LOOK], sign * codes[j, :FIRST_LOOK]
+        if names[i] in settled or (few > others).any() or len(np.unique(few[few < others])) > 1:
             continue
+        first, other = sign * codes[i], sign * codes[j]
         whole = ~(np.isnan(first) | np.isnan(other))
         y, x = first[whole], other[whole]
         cap = float(np.nanmax(first)) if len(y) else np.nan
