@@ -62,7 +62,7 @@ def caps_among(
         if not enough(y[below], 2, choice) or -len(beyond) * np.log(np.mean(y == cap)) < SURELY:
             continue
         if names[i] not in found or beyond.sum() < found[names[i]].beyond:
-            found[names[i]] = _Found((names[i], names[j]), how, sign * cap, float(beyond.sum()))
+            found[names[i]] = _Found((names[i], names[j]), how, sign * cap + 0.0, float(beyond.sum()))
     for names_of, how, cap, _ in found.values():
         yield Relation(names=names_of, how=how, constant=cap, beyond=_beyond(every, names_of, how, cap))
 
