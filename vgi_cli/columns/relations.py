@@ -33,6 +33,7 @@ from vgi_cli.columns.calendar import (
     place_in,
     wholes_between,
 )
+from vgi_cli.columns.caps import Beyond
 from vgi_cli.columns.numerals import Bools, Floats, Ints, plain
 from vgi_cli.columns.wording import first_names, named
 
@@ -70,10 +71,10 @@ class Relation:
               date of the second one to that of the third one, as a whole number (see span); pairs: codes of the second
               and the third one of three columns say together what the first one is; log: the first of two columns is
               the logarithm of the second one and the constant; greatest, least: the first one is that of the others,
-              two at least. Bands may be years or months that are completed up to
-              one day (see until)
+              two at least, or of one other and the constant: that one, cut off. Bands may be years or months that are
+              completed up to one day (see until)
     weights   one a column, the first one 1; of sums and products alone
-    constant  data units; of completed what is added to the number of them
+    constant  data units; of completed what is added to the number of them, of what is cut off where that is
     rounded   whether the first column is what the others say at its resolution, and not exactly
     slack     how much farther it may be from that, since the others are rounded too; of rounded sums alone
     shift     what is added to that before it is rounded: half a digit less rounds down; of rounded ones alone
@@ -89,7 +90,7 @@ class Relation:
               have fewer decimals for that; of rounded ones alone
     apart     where that is no rounding, but two columns differ by a few values alone: those that were seen, evenly
               spread, ascending; so with the last digits of a code whose first ones (by a weight of -10, -100, …) are
-              the other column
+              the other column.
     codes     of what goes with levels, alone or in groups, the code by level; None where no row has both. Of bands the
               level of each, from the least on, of parts what goes with each from 0 on, where it is not the number of
               the part itself; None: there nothing is said. Of pairs the code of each
@@ -106,6 +107,7 @@ class Relation:
     rounding  ... how a number of these is rounded: years and months down, as calendar days are, and ...
     dates     ... of the two dates what is counted of them since 1970-01-01, days or seconds, and how many of these the
               code 0 is
+    beyond    of what is cut off at the constant how far the other column lies beyond it; None of others
     """
 
     _: KW_ONLY
@@ -136,6 +138,7 @@ class Relation:
     span: Span | None = None
     rounding: Rounding = "down"
     dates: tuple[tuple[Literal["D", "s"], float], ...] = ()
+    beyond: Beyond | None = None
 
     def __post_init__(self) -> None:
         if self.how == "levels":
@@ -174,8 +177,9 @@ class Relation:
             sound = sound and not (self.codes or self.slack or self.shift or self.apart or self.percent)
             sound = sound and (self.rounded or (self.significant is None and self.half_way is None))
         elif self.extreme:
-            plain = not (self.weights or self.constant or self.rounded or self.slack or self.shift or self.apart)
-            sound = len(self.names) > 2 and plain and not self.codes and self.half_way is None
+            plain = not (self.weights or self.rounded or self.slack or self.shift or self.apart)
+            others = len(self.names) == 2 if self.capped else len(self.names) > 2 and not self.constant
+            sound = others and plain and not self.codes and self.half_way is None
         else:
             sound = len(self.names) == len(self.weights) >= 2 and self.weights[0] == 1 and not self.codes
             sound = sound and 0 not in self.weights and (self.how == "sum" or self.constant > 0)
@@ -189,6 +193,7 @@ class Relation:
             sound = sound and all(abs(weight) == 1 for weight in shares)
             sound = sound and not (self.shift and any(self.percent[:1]))
         sound = sound and (not self.often or (self.of_levels and len(self.often) == len(self.codes)))
+        sound = sound and (self.extreme or not self.capped)
         sound = sound and (self.how == "groups" or not self.keys) and (self.how == "product" or not self.percent)
         sound = sound and (self.how in ("product", "log") or self.otherwise is None)
         sound = sound and (self.how == "pairs" or not self.pairs) and (self.how == "log" or self.base is None)
@@ -207,6 +212,16 @@ class Relation:
     def extreme(self) -> bool:
         """Whether the first column is the greatest or the least of the others."""
         return self.how in ("greatest", "least")
+
+    @property
+    def capped(self) -> bool:
+        """Whether the first column is the other one, cut off at the constant."""
+        return self.beyond is not None
+
+    @property
+    def near(self) -> bool:
+        """Whether two columns differ by a few values alone, and not by the last digits of one."""
+        return bool(self.apart) and self.weights == (1.0, -1.0)
 
     @property
     def loose(self) -> bool:
@@ -316,8 +331,8 @@ class Relation:
             low, high = self.window(values, place, first)
             return np.clip(values[..., place], low, high - (NOTHING if self.dates[place - 1][0] == "s" else 1))
         if self.extreme:
-            extreme = np.maximum if self.how == "greatest" else np.minimum
-            rest = extreme.reduce(np.delete(values[..., 1:], place - 1, -1) if place else values[..., 1:], -1)
+            extreme, others = np.maximum if self.how == "greatest" else np.minimum, self.compared(values)
+            rest = extreme.reduce(np.delete(others, place - 1, -1) if place else others, -1)
             nearest = (np.minimum if self.how == "greatest" else np.maximum)(values[..., place], first)
             return np.where(rest == first, nearest, first) if place else rest
         if self.base is not None:
@@ -340,6 +355,16 @@ class Relation:
                 return np.asarray((root - 1) * self.percent[place])
             below = (values[..., place] < 0) & (weights[place] % 2 == 0)
             return np.asarray(np.where(below, -root, root))
+
+    def compared(self, values: Floats) -> Floats:
+        """[.., k] of what the first column of values [.., columns] is the greatest or the least."""
+        if not self.capped:
+            return values[..., 1:]
+        return np.stack([values[..., 1], np.full(values.shape[:-1], self.constant)], -1)
+
+    def past(self, values: Floats) -> Floats:
+        """[..] how far values [..] lie beyond the constant at which a column is cut off; below 0 where they do not."""
+        return (values - self.constant) * (1 if self.how == "least" else -1)
 
     def completed(self, values: Floats) -> Floats:
         """[..] how many years, days or the like there are between the dates of values [.., columns]; NaN where one is
@@ -429,6 +454,9 @@ class Relation:
             return f"'{first}' = {log}({added}'{others[0]}'){self._rounding}{self._otherwise}"
         if self.extreme:
             quoted = [f"'{name}'" for name in others]
+            if self.capped:
+                side = "most" if self.how == "least" else "least"
+                return f"'{first}' = {quoted[0]}, at {side} {plain(self.constant)}"
             if len(quoted) > 2:
                 return f"'{first}' = the {self.how} of {first_names(quoted)}"
             return f"'{first}' = the {'greater' if self.how == 'greatest' else 'lesser'} of {' and '.join(quoted)}"

@@ -202,6 +202,11 @@ class Schema:
         """Its relations by which a column follows from two others together."""
         return tuple(one for one in self.relations if one.how == "pairs")
 
+    @property
+    def caps(self) -> tuple[Relation, ...]:
+        """Its relations by which a column is another one that is cut off."""
+        return tuple(one for one in self.relations if one.capped)
+
     def deciding(self, others: Collection[str]) -> list[Skip | Threshold]:
         """Of these the ones that say where all of some columns are asked for."""
         return [one for one in self.rules if set(others) <= set(one.others)]
@@ -212,7 +217,7 @@ class Schema:
             "columns": [_plain(column) for column in self.columns],
             "transform": self.transform,
             "format": self.format,
-            "relations": [_adapter(Relation).dump_python(one, mode="json") for one in self.relations],
+            "relations": [_written(one) for one in self.relations],
             "orders": [_adapter(Order).dump_python(one, mode="json") for one in self.orders],
             "skips": [_adapter(Skip).dump_python(one, mode="json") for one in self.skips],
             "thresholds": [_adapter(Threshold).dump_python(one, mode="json") for one in self.thresholds],
@@ -321,6 +326,12 @@ class _Document:
     prorated: tuple[Prorated, ...] = ()
 
 
+def _written(relation: Relation) -> dict[str, Any]:
+    """A relation as JSON, without what only those have that cut off."""
+    raw: dict[str, Any] = _adapter(Relation).dump_python(relation, mode="json")
+    return raw if relation.capped else {name: value for name, value in raw.items() if name != "beyond"}
+
+
 def _decided(one: Unasked, schema: Schema) -> bool:
     """Whether skips or thresholds say where some columns are asked for, and its shares are those of their levels."""
     rules = schema.deciding(one.others)
@@ -351,6 +362,8 @@ def _fits(relation: Relation, schema: Schema) -> bool:
     """Whether the columns of a relation are modelled, and have the levels that it pairs."""
     columns = {column.name: column for column in schema.encoded}
     if not set(relation.names) <= set(columns):
+        return False
+    if relation.beyond is not None and not relation.beyond.names <= set(columns):
         return False
     counts = [columns[name].level_counts[-1] for name in relation.names]
     if relation.how in ("levels", "groups"):

@@ -407,6 +407,7 @@ def uniform_beside(noise: KeyedNoise, schema: Schema, name: str, other: str) -> 
 def related_columns(schema: Schema) -> set[str]:
     """Names of the columns that have to do with others."""
     names = {name for relation in schema.relations for name in relation.names}
+    names |= {name for one in schema.relations if one.beyond is not None for name in one.beyond.names}
     names |= {name for one in schema.comparisons for name in one.names}
     names |= {name for order in schema.orders for name in (order.low, order.high)}
     return names | {name for order in schema.orders if order.ties is not None for name in order.ties.names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
@@ -45,6 +45,8 @@ class RelationCells:
     single   by place the rows in which the cell there is the only unknown one, and it was not asked; None: not known
     spreads  of its terms, by place; none where they are not known
     unpaired  which of its cells go with none of another column; None: all have a partner
+    beside   the places, among those that are modelled, of the columns that say how far a cell lies beyond the value at
+             which another one is cut off
     """
 
     relation: Relation
@@ -57,6 +59,7 @@ class RelationCells:
     single: list[Ints] | None = None
     spreads: Sequence[TermSpread] = ()
     unpaired: Unpaired | None = None
+    beside: Mapping[str, int] = field(default_factory=dict)
 
     def chance(self, rows: Ints) -> Floats | None:
         """Random numbers of some rows [m, rows]."""
@@ -172,9 +175,12 @@ def solve(
         window = Levels.of_dates(cells, place, values, np.array(True))
         return within_levels(column, values[..., place], [window], guessed=guessed)
     computed = relation.solved(values, place, first)
+    if relation.capped and place:
+        return _beyond_cap(cells, values, rooms, guessed=guessed)
     if relation.extreme:
-        side, beyond = (1 if relation.how == "greatest" else -1) * (place > 0), values[..., 1:] - first[..., None]
-        own = np.arange(1, values.shape[-1]) == place
+        others = relation.compared(values)
+        side, beyond = (1 if relation.how == "greatest" else -1) * (place > 0), others - first[..., None]
+        own = np.arange(1, others.shape[-1] + 1) == place
         able = ~((side * beyond > 0) & ~own).any(-1)  # of the others
         exact = (computed == first) | (place == 0)
         low, high = (np.where(exact, computed, end) for end in (-np.inf, np.inf))
@@ -205,6 +211,24 @@ def solve(
         moved = brought(values[..., place], *_within_limits(column, *_within_rooms(low, high, rooms)))
     nearest, as_well = _within(column, moved, between, guessed=guessed)
     return np.where(as_well, nearest, value), able | as_well
+
+
+def _beyond_cap(cells: RelationCells, values: Floats, rooms: Sequence[Room], *, guessed: bool) -> tuple[Floats, Bools]:
+    """The cells [m, n] of which another one is that, cut off at a value, and which of them their column admits. Beside
+    one that is this value they are as they were drawn, but beyond it, and within `rooms` as far as they can. values
+    [m, n, columns]; the other arguments as of `solve`."""
+    relation, column, first = cells.relation, cells.columns[1], values[..., 0]
+    cap = np.full(first.shape, relation.constant)
+    noise = noise_of(10 * np.abs(cap), 2 * cells.digit)
+    at_cap = np.abs(first - cap) <= noise
+    ends = (relation.constant, np.inf) if relation.how == "least" else (-np.inf, relation.constant)
+    low, high = (
+        np.where(at_cap, held_within(column, np.full(first.shape, end), way), first)
+        for end, way in zip(ends, (1, -1), strict=True)
+    )
+    value = np.clip(values[..., 1], *_within_rooms(low, high, rooms))
+    value, able = _within(column, np.where(at_cap, value, first), _Between(low, high, noise), guessed=guessed)
+    return value, able & (relation.past(first) <= noise)
 
 
 def left_by_rounding(relation: Relation, place: int, values: Floats, half: float) -> tuple[Floats, Floats]:
@@ -246,25 +270,32 @@ def _as_rounded(cells: RelationCells, place: int, drawn: Floats, said: Floats, c
 
 
 def as_far_as_agrees(
-    cells: RelationCells, place: int, values: Floats, found: Floats, levels: Sequence[Levels], chance: Floats | None
+    cells: RelationCells,
+    place: int,
+    cell: tuple[Floats, Floats],
+    levels: Sequence[Levels],
+    chance: Floats | None,
+    ends: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Bools]:
     """What was `found` [m, n] for the cell at `place` of two columns that differ by a few values alone, and where it is
     another one: of the distances that were seen the one is taken with which the cell, a moment, has the parts that
-    `levels` say of it, drawn by `chance` [m, n] as often as they were seen, or the nearest to what was drawn. As it was
-    where none has them or no part is known. values [m, n, columns]."""
-    relation, column = cells.relation, cells.columns[place]
+    `levels` say of it and lies between some `ends` [n], drawn by `chance` [m, n] as often as they were seen, or the
+    nearest to what was drawn. As it was where none does, or nothing is known. `cell`: values [m, n, columns], and what
+    was found."""
+    relation, column, (values, found) = cells.relation, cells.columns[place], cell
+    low, high = (np.full(found.shape[1], side * np.inf) for side in (-1, 1)) if ends is None else ends
     parted = np.logical_or.reduce([one.rows for one in levels if one.parts], initial=False)
-    rows = np.flatnonzero(parted)
+    rows = np.flatnonzero(parted | np.isfinite(low) | np.isfinite(high))
     if not len(rows):
         return found, np.zeros(found.shape, bool)
-    own = [one.of(rows) for one in levels]
+    own, room = [one.of(rows) for one in levels], Room(low[rows], high[rows]).of_values(column)
     said = relation.solved(values[:, rows], place, values[:, rows, 0])
     distances, often = _distances(cells)
     others = said + ((1 if place == 0 else -1) * (distances - relation.constant))[:, None, None]
     others, able = _within(column, others, _Between(others, others, np.zeros_like(others)), guessed=False)
-    agrees = able & np.logical_and.reduce([one.holds(others) for one in own])
+    agrees = able & np.logical_and.reduce([room.holds(others), *(one.holds(others) for one in own)])
     drawn, before = values[:, rows, place], found[:, rows]
-    stays = np.logical_and.reduce([one.holds(before) for one in own])
+    stays = np.logical_and.reduce([room.holds(before), *(one.holds(before) for one in own)])
     if chance is None:
         which = np.where(agrees, np.abs(others - drawn), np.inf).argmin(0)
     else:

@@ -306,10 +306,6 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
     relations = relations_among(table, schema, found)
     bare = without_codes(table, replace(schema, relations=relations)) if looked else table
     orders = orders_among(table, schema, relations, bare) if looked else ()
-    ordered = {name for one in orders for name in (one.low, one.high)}
-    if any(one.apart and ordered & set(one.names) for one in relations):  # its columns would be settled before these
-        relations = tuple(one for one in relations if not (one.apart and ordered & set(one.names)))
-        orders = orders_among(table, schema, relations, bare)
     lookups: tuple[Lookup, ...] = ()
     if looked:
         relations = nested_among(table, schema, relations)

@@ -44,7 +44,7 @@ from vgi_cli.encoding.computing import (
 )
 from vgi_cli.encoding.dates import Parted, Wanted, room_of
 from vgi_cli.encoding.joint import Two, solved_together, two_unknowns
-from vgi_cli.encoding.orders import keep_orders, orders_without, out_of_order
+from vgi_cli.encoding.orders import keep_orders, orders_without, out_of_order, rooms_in_order
 from vgi_cli.encoding.other_keys import settled_orders, take_others
 from vgi_cli.encoding.redrawing import DrawnRows, redraw
 from vgi_cli.encoding.redundant import as_number, half_digit
@@ -464,6 +464,8 @@ class _Keeping:
         rooms = _rooms(filled.observed, missing, schema, [one.relation for one in self._banded], seen=False)
         self._rooms = {schema.modelled.index(name): room for name, room in rooms.items()}
         self._said = _Cells(filled.draws, filled.observed, missing, ~missing, ~missing)
+        near = {name for one in own if one.near for name in one.names}
+        self._ordered = rooms_in_order(filled.observed, missing, schema, near)
         self._guessed = guessed
         self.beyond = np.zeros(filled.draws.shape[:2], bool)
         self._together: dict[object, Bools] = {}
@@ -489,7 +491,9 @@ class _Keeping:
         sure = given[np.ix_(rows, np.delete(one.places, place))].all(1) | (not self._guessed)
         for some, limited in ((rows[sure], False), (rows[~sure], True)):
             if len(some):
-                able = _determine(self._said, some, one, place, self.told, guessed=limited)
+                room = self._ordered.get(column)
+                ends = None if room is None else (room[0][some], room[1][some])
+                able = _determine(self._said, some, one, place, self.told, guessed=limited, ordered=ends)
                 self.beyond[:, some] |= ~able & limited
                 # what only has to lie in a band may follow from what is settled
                 known[some, column] = able.all(0) & (not (place and one in self._banded))
@@ -533,7 +537,7 @@ def _cells_of(relations: Sequence[Relation], filled: DrawnRows, schema: Schema) 
         chance = None
         if filled.uniform is not None and one.slack:
             chance = functools.partial(filled.uniform, one.names[0])
-        if filled.ties is not None and one.of_levels:
+        if filled.ties is not None and (one.of_levels or one.capped):
             chance = functools.partial(filled.ties, one.names[1], one.names[0])
         made.append(
             RelationCells(
@@ -546,6 +550,7 @@ def _cells_of(relations: Sequence[Relation], filled: DrawnRows, schema: Schema) 
                 chance,
                 spreads=term_spreads(one, schema),
                 unpaired=Unpaired.of(one, schema),
+                beside={name: schema.modelled.index(name) for name in (one.beyond.names if one.beyond else ())},
             )
         )
     return sorted(made, key=_fineness)
@@ -642,13 +647,21 @@ class _Cells(NamedTuple):
 
 
 def _determine(
-    said: _Cells, rows: Ints, cells: RelationCells, place: int, told: Sequence[RelationCells], *, guessed: bool
+    said: _Cells,
+    rows: Ints,
+    cells: RelationCells,
+    place: int,
+    told: Sequence[RelationCells],
+    *,
+    guessed: bool,
+    ordered: tuple[Floats, Floats] | None = None,
 ) -> Bools:
     """Compute the cells at a place of a relation in `rows` in which they are its only unknown ones; which [m, rows]
     could be. A number lies in all the bands, and a date has all the parts, of which levels
     are known, and a level lies in all the groups; a date that is a few days from another one is so far from it that it
     has these parts. `guessed`: whether limits count that are guesses from the values which were observed, as they do
-    where some other cell was drawn, and could be drawn otherwise."""
+    where some other cell was drawn, and could be drawn otherwise; `ordered`: from where to where [rows] a cell lies by
+    the orders of its column, which differs by a few values from another one."""
     j, values = cells.places[place], said.values(rows, cells.places)
     of_column = _Told(said, rows, int(j), told)
     rooms = of_column.rooms(cells, place, values) if leaves_room(cells.relation, place) else []
@@ -670,9 +683,12 @@ def _determine(
             able = agrees & (able | (value != values[..., place]))
     else:
         chance = cells.chance(rows)
+        if place and cells.relation.capped and chance is not None:
+            values[..., place] = of_column.beyond(cells, values[..., place], chance, rooms)
         value, able = solve(cells, place, values, guessed=guessed, chance=chance, rooms=rooms)
         if cells.relation.apart:
-            value, agrees = as_far_as_agrees(cells, place, values, value, of_column.levels(j, LATE), chance)
+            levels = of_column.levels(j, LATE)
+            value, agrees = as_far_as_agrees(cells, place, (values, value), levels, chance, ordered)
             able |= agrees
     if cells.unpaired is not None:  # a partner that was filled does not decide what has none
         stays = cells.unpaired.staying(values, ~said.given[np.ix_(rows, cells.places)])[..., place]
@@ -697,6 +713,19 @@ class _Told(NamedTuple):
             for one in self.told
             if one.relation.how in kinds and one.places[1] == column
         ]
+
+    def beyond(self, cells: RelationCells, drawn: Floats, chance: Floats, rooms: Sequence[Room]) -> Floats:
+        """[m, rows] the column as far beyond the value at which another one is cut off as `chance` says; as it was
+        `drawn` where that lies there and in the narrowest of some rooms, and the other one does not."""
+        relation = cells.relation
+        assert relation.beyond is not None, "a column that is cut off"
+
+        def codes(name: str) -> Floats:
+            return self.said.values(self.rows, np.array([cells.beside[name]]))[..., 0]
+
+        far = relation.constant + (1 if relation.how == "least" else -1) * relation.beyond.drawn(codes, chance)
+        stays = [room.holds(drawn) & ~room.holds(far) & (relation.past(drawn) >= 0) for room in rooms[-1:]]
+        return np.where(stays[0], drawn, far) if stays else far
 
     def windows(self) -> list[Levels]:
         """Where the column lies, a date, by completed years and their other date."""
@@ -828,7 +857,7 @@ def _settle(filled: _Cells, cells: RelationCells, rows: Ints, rooms: Mapping[int
         if j in rooms and not cells.relation.coded
     }
     chance = cells.chance(rows)
-    if cells.relation.extreme:
+    if cells.relation.extreme and not cells.relation.capped:
         _no_farther(values, free, cells)
     if cells.spreads:
         _least_known(_Open(values, free, done, chance, own), cells, missing[rows], order)

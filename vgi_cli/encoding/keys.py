@@ -224,7 +224,7 @@ class Settled:
     """What relations say of columns already; `add` one that was found."""
 
     def __init__(self, relations: Sequence[Relation]) -> None:
-        self._coded = {one.names[0] for one in relations if one.coded}
+        self._coded = {one.names[0] for one in relations if one.coded or one.capped}
         exact = [one for one in relations if not one.slack]
         self._pairs = {frozenset(one.names) for one in exact}
         self._formulas = [one.names for one in exact if not one.coded]
@@ -235,8 +235,8 @@ class Settled:
         self._follow.setdefault(key, set()).add(name)
 
     def settles(self, name: str, key: str) -> bool:
-        """Whether a column follows from levels, goes with the key by a formula, or is computed from columns that follow
-        from it."""
+        """Whether a column follows from levels, is another one that is cut off, goes with the key by a formula, or is
+        computed from columns that follow from it."""
         computed = any(names[0] == name and set(names[1:]) <= self._follow.get(key, set()) for names in self._formulas)
         return name in self._coded or frozenset((name, key)) in self._pairs or computed
 

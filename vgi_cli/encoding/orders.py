@@ -24,6 +24,7 @@ from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.scale import decades
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.apart import Apart
+from vgi_cli.encoding.caps import cut_off_again
 from vgi_cli.encoding.comparable import comparable
 from vgi_cli.encoding.computing import brought
 from vgi_cli.encoding.dates import Parted
@@ -73,6 +74,7 @@ def _found_among(table: Table, schema: Schema, relations: Sequence[Relation]) ->
     together = [{a, b} for one in related for a, b in itertools.combinations(one.names, 2)]
     parts = [one.names[0] for one in relations if one.part is not None]
     together += [{a, b} for a, b in itertools.combinations(parts, 2)]
+    together += cut_off_again(relations)
     choice = 2 * np.log(max(len(columns), 1))
     found: dict[tuple[str, str], Order] = {}
     for (i, low), (j, high) in itertools.permutations(enumerate(columns), 2):
@@ -291,6 +293,23 @@ def pairs_in_order(schema: Schema) -> Iterator[tuple[int, int, float, tuple[floa
         places = [schema.modelled.index(name) for name in names]
         for i, j in np.argwhere(np.isfinite(most)).tolist():
             yield places[i], places[j], float(most[i, j]), (per[names[i]], per[names[j]])
+
+
+def rooms_in_order(
+    observed: Floats, missing: Bools, schema: Schema, names: Collection[str]
+) -> dict[int, tuple[Floats, Floats]]:
+    """By the places of the columns of some names from where to where [N] the cells that are observed of others leave
+    them; observed and missing [N, columns]."""
+    ends = np.full((2, len(missing)), 1.0) * np.array([[-np.inf], [np.inf]])
+    rooms = {schema.modelled.index(name): (ends[0], ends[1]) for name in names}
+    for low, high, shift, per in pairs_in_order(schema) if names else ():
+        if high in rooms:
+            least = np.where(missing[:, low], -np.inf, (per[0] * observed[:, low] - shift) / per[1])
+            rooms[high] = np.maximum(rooms[high][0], least), rooms[high][1]
+        if low in rooms:
+            most = np.where(missing[:, high], np.inf, (per[1] * observed[:, high] + shift) / per[0])
+            rooms[low] = rooms[low][0], np.minimum(rooms[low][1], most)
+    return rooms
 
 
 def orders_without(schema: Schema, names: Collection[str]) -> tuple[Order, ...]:

@@ -23,6 +23,7 @@ from vgi_cli.columns.periods import IN_A_YEAR
 from vgi_cli.columns.relations import PARTS_OF_ONE, Relation, factors_of
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.ages import AGES, RULES, ages_among, ages_to_a_day
+from vgi_cli.encoding.caps import caps_among
 from vgi_cli.encoding.dates import part_between
 from vgi_cli.encoding.extremes import extremes_among
 from vgi_cli.encoding.logs import FORMS, log_candidates
@@ -119,9 +120,9 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     """The relations among candidates for redundant columns that hold in every row in which they can be checked, by more
     rows than chance explains; of each column the first that is exact, else the first that is rounded, else the first
     sum in which all are, else one column from which it differs by a few values alone; and the date or
-    the levels from which it follows, beside that. What follows from the levels of one column may follow from a date
-    too, which limits that date. Of completed years it is said from which date to which other one they
-    are, in place of a rounded sum of dates."""
+    the levels from which it follows, or the column that it is, cut off, beside that. What follows from the levels of
+    one column may follow from a date too, which limits that date. Of completed years it is said from which date to
+    which other one they are, in place of a rounded sum of dates."""
     relations: dict[str, Relation] = {}
     every = CodedRows.of(table, schema)
     for way, one in itertools.product(WAYS, found):
@@ -174,7 +175,10 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
     for name in {*_said_by_ages(schema, relations, every_age, completed), *_of_one_date(relations, following)}:
         del relations[name]
     relations = {name: one for name, one in relations.items() if name not in to_a_day or one.how != "bands"}
-    every_one = itertools.product(schema.modelled, (relations, following, completed))
+    said = {*(name for name, one in relations.items() if len(one.names) == 2), *following, *completed}
+    cut_off = caps_among(every, said, enough) if looked_for(table, schema) else ()
+    caps = {one.names[0]: one for one in cut_off}
+    every_one = itertools.product(schema.modelled, (relations, following, completed, caps))
     return tuple(own[name] for name, own in every_one if name in own)
 
 

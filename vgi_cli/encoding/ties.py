@@ -91,7 +91,7 @@ def ties_of(pair: Pair, small: Floats, others: Mapping[str, _Column]) -> Ties | 
     scale = np.maximum(np.abs(b), np.finfo(float).tiny) if ratio else 1.0
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(b / scale - a / scale), np.log(b - a)
-    lines = _line(logs[0], equal, sides[0]), _line(logs[1], equal, sides[1])
+    lines = line_of(logs[0], equal, sides[0]), line_of(logs[1], equal, sides[1])
     by_lines = any(one.terms for one in lines)
     by_chance = isinstance(pair.low, Moment) and all(one.terms for one in chances)  # a date by itself says little
 
@@ -250,7 +250,7 @@ def _chance(equal: Bools, open_: Bools, columns: Mapping[str, _Column]) -> Chanc
     return Chance(terms, tuple(tuple(_weights(y, x, share).tolist()) for share in shares))
 
 
-def _line(logs: Floats, equal: Bools, columns: Mapping[str, _Column]) -> Line:
+def line_of(logs: Floats, equal: Bools, columns: Mapping[str, _Column]) -> Line:
     """A linear regression of the logarithms [n] of distances, in rows in which cells are not `equal`, as `_chance`."""
     apart = ~equal & np.isfinite(logs)
     y = np.where(apart, logs, 0.0)
