@@ -64,7 +64,7 @@ def daily(seed: int, on: float, size: float, n: int = 600) -> pd.DataFrame:
 
 
 def test_what_wanders_has_no_season_and_weather_has_one() -> None:
-    for seed in range(12):
+    for seed in range(16):
         assert lines_of(daily(seed, 1.0, 0.0)) == []
         assert len(lines_of(daily(seed, 0.6, 2.5))) == 1
 

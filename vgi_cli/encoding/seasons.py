@@ -177,9 +177,11 @@ def _share(y: Floats, days: Floats, length: float, beside: list[Floats], choice:
 
 def _own(rest: Floats) -> float:
     """Which share of rows that follow each other in time says something of its own, by how much what is left of them
-    [n] goes on from one to the next (Bartlett 1935): a price that wanders is high in some months of any two years."""
+    [n] goes on from one to the next (Bartlett 1935), which is more than is seen beside a trend and a cycle (Kendall
+    1954): a price that wanders is high in some months of any two years."""
     on = float(np.corrcoef(rest[1:], rest[:-1])[0, 1])
-    return (1 - on) / (1 + on) if 0 < on < 1 else 1.0
+    on = min(on + 2 * (DEGREE + 3) / len(rest), 1.0)
+    return (1 - on) / (1 + on) if on > 0 else 1.0
 
 
 def _alike(rest: Floats, places: Ints) -> bool:
