@@ -551,3 +551,31 @@ def test_persons_with_many_rows_who_are_never_equal_count_once() -> None:
         }
     )
     assert not any("never" in line for line in words(schema_of(frame)))
+
+
+def heap_apart(low: float, high: float, others: Floats, seed: int = 0) -> pd.DataFrame:
+    """A level whose numbers all lie far from those of the other one."""
+    rng = np.random.default_rng(seed)
+    numbers = np.r_[rng.uniform(low, high, 60), others].round(2)
+    return pd.DataFrame({"level": ["a"] * 60 + ["b"] * len(others), "v": numbers, "x": rng.normal(size=len(numbers))})
+
+
+def test_numbers_that_the_column_never_has_go_with_nothing() -> None:
+    """Below zero, of what is never negative: a level's heap at the end of all numbers has one limit."""
+    others = np.maximum(np.random.default_rng(0).lognormal(2.2, 0.4, 440), 2.2)
+    for own in ((0.2, 0.8), (0.01, 0.6), (0.0, 0.5)):
+        schema = schema_of(heap_apart(*own, others))
+        (one,) = schema.structural_zeros
+        ((_, part),) = one.pairs
+        assert part.where == "above" and 0.5 < part.code < 2.2
+        assert any(f"'level' = a never goes with 'v' > {part.code:g}" in line for line in every_kept(schema))
+
+
+def test_numbers_beyond_all_observed_ones_are_kept_from_a_far_level_without_a_word() -> None:
+    """Of a column without an end fills of a level stay near its own numbers on either side."""
+    schema = schema_of(heap_apart(-9, -8, np.random.default_rng(0).normal(size=440)))
+    (one,) = schema.structural_zeros
+    assert [part.where for _, part in one.pairs] == ["above", "below"]
+    assert one.pairs[1][1].code < -9
+    assert "'level' = a never goes with 'v' > -7" in every_kept(schema)
+    assert not any("'v' <" in line for line in every_kept(schema))

@@ -56,6 +56,9 @@ PLACES: Mapping[Span, int] = {"month": 31, "year": 12 * 31, "calendar day": 1, *
 Rounding = Literal["down", "half up", "half even", "up"]
 """To which whole number a number of them is rounded; halves of `half even` to the even one."""
 _Numbers = TypeVar("_Numbers", Ints, Floats)
+Ends = Literal["last", "next"]
+"""Which day is so many months after January 31 where a month has no such day: its last one, or the first one after
+it."""
 NOTHING = 4e-7
 """Seconds by which a moment that is a float64 number may be too small."""
 IN_FOUR_YEARS: Mapping[Count, int] = {"Q": 16, "M": 48, "D": 1461, "s": 1461}
@@ -112,6 +115,34 @@ def day_from(places: Ints) -> Ints:
     """[..] the first days, since 1970-01-01, that are not before some places (`place_of`)."""
     first, after = (first_days(places // 31 + more, "M") for more in (0, 1))
     return np.asarray(np.minimum(first + places % 31, after))
+
+
+def day_after(days: Ints, places: Ints, ends: Ends) -> Ints:
+    """[..] the days, since 1970-01-01, that are some years or months, as `places` of these, after some days."""
+    later = place_of(days) + places
+    return day_from(later) if ends == "next" else np.asarray(day_from(later + 1) - 1)
+
+
+def days_before(days: Ints, places: Ints, ends: Ends) -> tuple[Ints, Ints]:
+    """[..] from which day on, and before which one, the days lie that are some days so many `places` of years or months
+    later: none where both are one."""
+    low, high = _reaching(days, ends)
+    return day_from(low - places), day_from(high - places)
+
+
+def exactly_between(first: Ints, last: Ints, span: Span, ends: Ends) -> Floats:
+    """[..] how many whole years or months after some days other days are; NaN where none is exactly so many."""
+    low, high = _reaching(last, ends)
+    begin, size = place_of(first), PLACES[span]
+    wholes = (high - 1 - begin) // size
+    return np.where(begin + size * wholes >= low, wholes, np.nan)
+
+
+def _reaching(days: Ints, ends: Ends) -> tuple[Ints, Ints]:
+    """[..] from which place on, and before which one, days are meant by some days since 1970-01-01."""
+    if ends == "next":
+        return place_of(days - 1) + 1, place_of(days) + 1
+    return place_of(days), place_of(days + 1)
 
 
 def day_between(first: int, last: int) -> int:

@@ -22,12 +22,16 @@ from vgi_cli.columns.calendar import (
     SECONDS,
     WORDS,
     Count,
+    Ends,
     Part,
     Rounding,
     Span,
     code_from,
+    day_after,
     day_between,
+    days_before,
     days_in,
+    exactly_between,
     least_between,
     part_of,
     place_in,
@@ -74,7 +78,8 @@ class Relation:
               two at least, or of one other and the constant: that one, cut off. Bands may be years or months that are
               completed up to one day (see until)
     weights   one a column, the first one 1; of sums and products alone
-    constant  data units; of completed what is added to the number of them, of what is cut off where that is
+    constant  data units; of completed what is added to the number of them, of those with `ends` the days from then to
+              the third column, of what is cut off where that is
     rounded   whether the first column is what the others say at its resolution, and not exactly
     slack     how much farther it may be from that, since the others are rounded too; of rounded sums alone
     shift     what is added to that before it is rounded: half a digit less rounds down; of rounded ones alone
@@ -105,6 +110,9 @@ class Relation:
               1970-01-01, that it may be by the rows of the fit
     span      what is counted of completed, and of bands with `until` years or months, ...
     rounding  ... how a number of these is rounded: years and months down, as calendar days are, and ...
+    ends      of completed years or months: the date of the third column is that of the second one and so many of these,
+              to the day, where a month has no such day its last one or the next one; None: somewhere in the year or the
+              month after that
     dates     ... of the two dates what is counted of them since 1970-01-01, days or seconds, and how many of these the
               code 0 is
     beyond    of what is cut off at the constant how far the other column lies beyond it; None of others
@@ -137,6 +145,7 @@ class Relation:
     until: tuple[int, int] | None = None
     span: Span | None = None
     rounding: Rounding = "down"
+    ends: Ends | None = None
     dates: tuple[tuple[Literal["D", "s"], float], ...] = ()
     beyond: Beyond | None = None
 
@@ -167,7 +176,7 @@ class Relation:
             sound = len(self.names) == 3 and len(self.dates) == 2 and self.span is not None
             sound = sound and not self.weights and not self.rounded and not self.codes
             sound = sound and self.constant == round(self.constant)
-            sound = sound and (self.span not in ("year", "month") or self.constant == 0)
+            sound = sound and (self.span not in ("year", "month") or self.constant == 0 or self.ends is not None)
         elif self.how == "pairs":
             sound = len(self.names) == 3 and not self.weights and not self.rounded and None not in self.codes
             sound = sound and len(self.pairs) == len(self.codes) and len(set(self.codes)) > 1
@@ -200,6 +209,7 @@ class Relation:
         sound = sound and (self.how == "completed" or not self.dates) and (self.how == "bands" or self.until is None)
         sound = sound and (self.how == "completed" or (self.span is None) == (self.until is None))
         sound = sound and (self.span in LENGTHS or self.rounding == "down")
+        sound = sound and (self.ends is None or (self.how == "completed" and self.span in ("year", "month")))
         if not sound or (self.part is None) != (self.how != "part") or len(set(self.names)) != len(self.names):
             raise ValueError("the relation does not fit its columns")
 
@@ -329,7 +339,8 @@ class Relation:
             if place == 0:
                 return self.completed(values)
             low, high = self.window(values, place, first)
-            return np.clip(values[..., place], low, high - (NOTHING if self.dates[place - 1][0] == "s" else 1))
+            last = high - (NOTHING if self.dates[place - 1][0] == "s" else 1)
+            return np.where(low < high, np.clip(values[..., place], low, last), np.nan)
         if self.extreme:
             extreme, others = np.maximum if self.how == "greatest" else np.minimum, self.compared(values)
             rest = extreme.reduce(np.delete(others, place - 1, -1) if place else others, -1)
@@ -368,23 +379,45 @@ class Relation:
 
     def completed(self, values: Floats) -> Floats:
         """[..] how many years, days or the like there are between the dates of values [.., columns]; NaN where one is
-        missing."""
+        missing, or the dates are no whole number of years or months apart that are exact."""
         assert self.span is not None, "completed years or the like"
-        first, last = (self._places(values, place) for place in (1, 2))
         known = np.isfinite(values[..., 1]) & np.isfinite(values[..., 2])
+        if self.ends is not None:
+            begin, end = (self._places(values, place, "calendar day") for place in (1, 2))
+            exact = exactly_between(begin, end - int(self.constant), self.span, self.ends)
+            return np.where(known, exact, np.nan)
+        first, last = (self._places(values, place, self.span) for place in (1, 2))
         return np.where(known, wholes_between(last - first, self.span, self.rounding) + self.constant, np.nan)
 
     def window(self, values: Floats, place: int, first: Floats) -> tuple[Floats, Floats]:
         """[..] from where on, and before what, the code of a date at a `place` (1 or 2) has to lie, by the other date
         in values [.., columns] and the completed years or the like [..]; NaN where one is missing."""
         assert self.span is not None, "completed years or the like"
+        if self.ends is not None:
+            return self._days_at(values, place, first)
         span, most = self.span, FAR / days_in(self.span)
         known = np.isfinite(values[..., 3 - place]) & np.isfinite(first)
         whole = np.rint(np.clip(np.where(known, first - self.constant, 0.0), -most, most)).astype(np.int64)
-        other = self._places(values, 3 - place)
+        other = self._places(values, 3 - place, span)
         least, more = (least_between(count, span, self.rounding) for count in (whole, whole + 1))
         ends = (other + least, other + more) if place == 2 else (other - more + 1, other - least + 1)
         low, high = (np.where(known, code_from(span, end, *self.dates[place - 1]), np.nan) for end in ends)
+        return low, high
+
+    def _days_at(self, values: Floats, place: int, first: Floats) -> tuple[Floats, Floats]:
+        """[..] the same where a date is another one and so many years or months, to the day; both ends are one where
+        there is no such day."""
+        assert self.span is not None and self.ends is not None, "years or months to the day"
+        most, days = FAR / days_in(self.span), int(self.constant)
+        known = np.isfinite(values[..., 3 - place]) & np.isfinite(first)
+        places = PLACES[self.span] * np.rint(np.clip(np.where(known, first, 0.0), -most, most)).astype(np.int64)
+        other = self._places(values, 3 - place, "calendar day")
+        if place == 2:
+            own = day_after(other, places, self.ends) + days
+            ends = (own, own + 1)
+        else:
+            ends = days_before(other - days, places, self.ends)
+        low, high = (np.where(known, code_from("calendar day", end, *self.dates[place - 1]), np.nan) for end in ends)
         return low, high
 
     def days_between(self, first: float) -> Floats:
@@ -398,13 +431,12 @@ class Relation:
         least, more = (end / PLACES["day"] for end in ends)
         return np.arange(np.floor(least), np.ceil(more) + 1)
 
-    def _places(self, values: Floats, place: int) -> Ints:
-        """[..] the places of the date at a place of values [.., columns]; any of one that is missing."""
-        assert self.span is not None, "completed years or the like"
+    def _places(self, values: Floats, place: int, span: Span) -> Ints:
+        """[..] the places, in a span, of the date at a place of values [.., columns]; any of one that is missing."""
         count, begin = self.dates[place - 1]
         far = FAR * (SECONDS if count == "s" else 1)
         codes = np.clip(np.nan_to_num(values[..., place]), -far - begin, far - begin)
-        return place_in(self.span, codes, count, begin)
+        return place_in(span, codes, count, begin)
 
     def factors(self, values: Floats) -> Floats:
         """[.., columns] what is multiplied in a product of cells [.., columns]."""
@@ -446,6 +478,11 @@ class Relation:
             used = [code for code in self.codes if code is not None]
             how = "is" if len(set(used)) == len(used) else "follows from"
             return f"'{first}' {how} the {WORDS[self.part]} of '{others[0]}'"
+        if self.ends is not None:
+            days = abs(int(self.constant))
+            added = _signed(self.constant, f"{days} day{'s' * (days > 1)}") if days else ""
+            none_such = f", March 1 for February {30 if self.span == 'month' else 29}" * (self.ends == "next")
+            return f"'{others[1]}' = '{others[0]}' + '{first}' {self.span}s{added}{none_such}"
         if self.span is not None:
             return f"'{first}' = {self._counted} from '{others[0]}' to '{others[1]}'{self._rounding}"
         if self.base is not None:

@@ -5,6 +5,9 @@ Ages go by the calendar: a year is completed on the birthday, of February 29 on 
 365.25 and rounded down says the same in most rows, and something else on some birthdays; where this holds in every row
 and the calendar does not, the ages were computed so. So with the nights between two datetimes, which are calendar days:
 the days of 24 hours are sometimes one less.
+
+Where a date was computed from another one and a term, all rows lie on the birthday itself, or as many days from it: the
+end of a loan. What is found then says each of the three.
 """
 
 from __future__ import annotations
@@ -20,9 +23,11 @@ from vgi_cli.columns.calendar import (
     LENGTHS,
     PLACES,
     YEARS,
+    Ends,
     Rounding,
     Span,
     code_from,
+    day_after,
     day_between,
     day_from,
     place_in,
@@ -55,6 +60,9 @@ another age there, and so would one a month earlier."""
 FEWEST_AGES, FEWEST_ALIKE = 3, 5
 """So many different ages, and rows on either side of a birthday, of two ages at least, where the day to which years are
 completed is in no cell."""
+FEWEST_TO_THE_DAY = 20
+"""Rows in which a date is another one and some years or months to the day, with so many different ones of these as of
+ages."""
 MOST_AGE, BEYOND = 12_000, 30
 """The greatest age that is looked at, in years or months; and years beyond the greatest one of a column for which it is
 said from which dates on they are."""
@@ -87,10 +95,17 @@ class _Date(NamedTuple):
     counted: tuple[Literal["D", "s"], float]
     places: Mapping[Span, Floats]
 
+    @property
+    def without_times(self) -> bool:
+        """Whether all its moments are midnights."""
+        ticks = self.places["day"]
+        return not np.mod(ticks[np.isfinite(ticks)], LENGTHS["day"]).any()
+
 
 class _Rule(NamedTuple):
     """Which years or the like are counted from one date to another one, how, what is added to their number, and how
-    many places lie between the dates [N]."""
+    many places lie between the dates [N]. With `ends`: the last date is the first one and these, to the day, but for so
+    many days as are the constant."""
 
     first: _Date
     last: _Date
@@ -98,11 +113,19 @@ class _Rule(NamedTuple):
     between: Floats
     rounding: Rounding = "down"
     constant: float = 0.0
+    ends: Ends | None = None
 
     def relation(self, name: str) -> Relation:
         names, dates = (name, self.first.name, self.last.name), (self.first.counted, self.last.counted)
-        how, constant = self.rounding, self.constant
-        return Relation(names=names, how="completed", span=self.span, dates=dates, rounding=how, constant=constant)
+        return Relation(
+            names=names,
+            how="completed",
+            span=self.span,
+            dates=dates,
+            rounding=self.rounding,
+            constant=self.constant,
+            ends=self.ends,
+        )
 
     def said(self, rows: Ints | slice = slice(None)) -> Floats:
         """What it says of some rows [n]; NaN where a date is missing."""
@@ -110,8 +133,20 @@ class _Rule(NamedTuple):
 
     def off(self, cells: Floats, rows: Ints | slice = slice(None)) -> Bools:
         """Which cells [n] of some rows, that are there as both dates are, are not what it says."""
+        if self.ends is not None:
+            days = self.days(cells, rows)
+            return np.asarray(np.isfinite(days) & (days != self.constant))
         said = self.said(rows)
         return np.asarray(np.isfinite(cells) & np.isfinite(said) & (said != cells))
+
+    def days(self, cells: Floats, rows: Ints | slice = slice(None)) -> Floats:
+        """How many days the last date of some rows is after the first one and as many years or months as cells [n]
+        are; NaN where one is missing, or these are too many."""
+        assert self.ends is not None, "years or months to the day"
+        first, last = (date.places["calendar day"][rows] for date in (self.first, self.last))
+        known = np.isfinite(first) & np.isfinite(last) & (np.abs(cells) <= MOST_AGE)
+        begin, many = (np.where(known, one, 0.0).astype(np.int64) for one in (first, cells))
+        return np.where(known, last - day_after(begin, PLACES[self.span] * many, self.ends), np.nan)
 
     def clear(self, cells: Floats, rows: Bools) -> bool:
         """Whether no other way to count says what cells [N] of some rows [N] are: none of them has a date next to a
@@ -123,8 +158,8 @@ class _Rule(NamedTuple):
 
     def told(self, known: Bools) -> bool:
         """Whether enough rows that are `known` [N] have a date soon after a birthday, and soon before one: any few rows
-        tell a length from others."""
-        if self.span not in AGES:
+        tell a length from others, or years to the day."""
+        if self.span not in AGES or self.ends is not None:
             return True
         size, near = PLACES[self.span], NEAR[self.span]
         after = np.mod(self.between[known], size)
@@ -145,14 +180,13 @@ def ages_among(table: Table, schema: Schema, most: Callable[[int], int] = lambda
     """The columns of whole numbers that are completed years or months, or a length of time, between two dates in every
     row that has all three, or in all but so many at most (by how many these are); of each one the first two dates of
     which that is so, in the order of the table."""
-    numbers = {column.name: codes_of(table, column) for column in schema.encoded if isinstance(column, Number)}
-    numbers = {name: cells for name, cells in numbers.items() if _whole(cells)}
+    numbers = _numbers(table, schema)
     dates = list(_dates(table, schema)) if numbers else []
     held: dict[str, list[_Rule]] = {}
     for first, last in itertools.permutations(dates, 2):
-        both = np.flatnonzero(np.isfinite(first.places["day"]) & np.isfinite(last.places["day"]))
-        some = both[:FIRST_LOOK]
-        for name, rule in itertools.chain(_ages(first, last, numbers), _lengths(first, last, numbers, some, most)):
+        some = _with_both(first, last)[:FIRST_LOOK]
+        found = _ages(first, last, numbers), _lengths(first, last, numbers, some, most)
+        for name, rule in itertools.chain(_to_the_day(first, last, numbers, some), *found):
             cells = numbers[name]
             if rule.off(cells[some], some).sum() > most(table.N):
                 continue
@@ -160,6 +194,36 @@ def ages_among(table: Table, schema: Schema, most: Callable[[int], int] = lambda
             if count >= FEWEST and rule.off(cells).sum() <= most(count):
                 held.setdefault(name, []).append(rule)
     return [_age(name, numbers[name], rules) for name, rules in held.items()]
+
+
+def terms_among(table: Table, schema: Schema) -> dict[str, Relation]:
+    """The columns of whole numbers that are the years or months from one date of a row to another one, to the day."""
+    numbers, found = _numbers(table, schema), dict[str, Relation]()
+    for first, last in itertools.permutations(_dates(table, schema) if numbers else (), 2):
+        for name, rule in _to_the_day(first, last, numbers, _with_both(first, last)[:FIRST_LOOK]):
+            found.setdefault(name, rule.relation(name))
+    return found
+
+
+def _to_the_day(first: _Date, last: _Date, numbers: Mapping[str, Floats], rows: Ints) -> Iterator[tuple[str, _Rule]]:
+    """Of columns of numbers [N] the years or months after which one date is another one to the day, but for a fixed
+    number of days, in every row: the last days of months are meant where rows do not tell. Of dates without times
+    alone, and of several numbers. `rows` are looked at first."""
+    if not len(rows) or not (first.without_times and last.without_times):
+        return
+    for span in AGES:
+        between = last.places[span] - first.places[span]
+        for (name, cells), ends in itertools.product(numbers.items(), cast(tuple[Ends, ...], get_args(Ends))):
+            apart = between[rows] - PLACES[span] * cells[rows]
+            apart = apart[np.isfinite(apart)]
+            if not len(apart) or np.ptp(apart) >= PLACES["month"]:
+                continue
+            rule = _Rule(first, last, span, between, ends=ends)
+            days = rule.days(cells)
+            told = np.isfinite(days)
+            several = told.sum() >= FEWEST_TO_THE_DAY and len(np.unique(cells[told])) >= FEWEST_AGES
+            if several and np.array_equal(told, _known(cells, rule)) and not np.ptp(days[told]):
+                yield name, rule._replace(constant=float(days[told][0]))
 
 
 def _ages(first: _Date, last: _Date, numbers: Iterable[str]) -> Iterator[tuple[str, _Rule]]:
@@ -219,15 +283,31 @@ def _dates(table: Table, schema: Schema) -> Iterator[_Date]:
             yield _Date(column.name, (cast(Literal["D", "s"], count), begin), places)
 
 
+def _numbers(table: Table, schema: Schema) -> dict[str, Floats]:
+    """The columns of whole numbers, of several each [N]."""
+    numbers = {column.name: codes_of(table, column) for column in schema.encoded if isinstance(column, Number)}
+    return {name: cells for name, cells in numbers.items() if _whole(cells)}
+
+
+def _with_both(first: _Date, last: _Date) -> Ints:
+    """The rows that have both dates."""
+    return np.flatnonzero(np.isfinite(first.places["day"]) & np.isfinite(last.places["day"]))
+
+
 def _known(cells: Floats, rule: _Rule) -> Bools:
     """[N] the rows that have a cell and both dates."""
     return np.isfinite(cells) & np.isfinite(rule.between)
 
 
 def _age(name: str, cells: Floats, rules: Sequence[_Rule]) -> Age:
-    """What a column is by the rules that hold of it: by those that hold in every row, where there are such, and of
-    them the first of those with most rows."""
-    best = max(rules, key=lambda one: (not one.off(cells).any(), int(_known(cells, one).sum())))
+    """What a column is by the rules that hold of it: by those that hold in every row, where there are such, of them by
+    those to the day, and of these the first of those with most rows."""
+    to_the_day = [one for one in rules if one.ends is not None]
+    if to_the_day:
+        best = max(to_the_day, key=lambda one: (not one.constant, int(_known(cells, one).sum())))
+        rules = [best]
+    else:
+        best = max(rules, key=lambda one: (not one.off(cells).any(), int(_known(cells, one).sum())))
     known, off = _known(cells, best), best.off(cells)
     rows = np.flatnonzero(known)
     alone = best.told(known & ~off) and best.clear(cells, off) and all(one is best or best.same(one) for one in rules)

@@ -1,5 +1,6 @@
 """Numbers with wide gaps between them that are quantities, though they look like codes: a number of pieces in
-packs of 1, 6, 12 and 24, by which a price is multiplied; rates of 7 and 19 percent. What is computed from them says so.
+packs of 1, 6, 12 and 24, by which a price is multiplied; rates of 7 and 19 percent; months of a loan. What is computed
+from them says so.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from vgi_cli.columns.number import Number, as_written
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import kind_flag
+from vgi_cli.encoding.ages import terms_among
 from vgi_cli.encoding.redundant import codes_of, numeric_candidates, relation_words
 from vgi_cli.encoding.relations import relation_of, share_relations
 from vgi_cli.encoding.sums import CodedRows, Way
@@ -41,8 +43,8 @@ def as_quantity(table: Table, column: Column, role: Role, asked: Request) -> Num
 
 def quantities_among(table: Table, schema: Schema, numbers: Mapping[str, Number]) -> dict[str, Relation]:
     """Of columns that were taken for categories and may be `numbers`, by name: those that are part of what is computed
-    in every row, a product of two columns or more, or a sum to which they are added as they are, by more rows than
-    chance explains; and that."""
+    in every row, a product of two columns or more, a sum to which they are added as they are, by more rows than chance
+    explains, or a date that is another one and so many months or years; and that."""
     if not numbers:
         return {}
     tried = Schema(tuple(numbers.get(column.name, column) for column in schema.columns), schema.transform)
@@ -62,7 +64,8 @@ def quantities_among(table: Table, schema: Schema, numbers: Mapping[str, Number]
         for name in relation.names:
             if name in numbers and (numbers[name].whole or _is_plain(relation)):
                 found.setdefault(name, relation)
-    return found
+    terms = terms_among(table, tried)
+    return {**{name: one for name, one in terms.items() if name in numbers}, **found}
 
 
 def quantity_words(found: Mapping[str, Relation], schema: Schema) -> list[str]:

@@ -25,7 +25,7 @@ from vgi_cli.columns.periods import PERIODS
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip, Threshold, alike_skips
-from vgi_cli.columns.structural_zeros import StructuralZeros
+from vgi_cli.columns.structural_zeros import Part, StructuralZeros
 from vgi_cli.columns.wording import SHOWN, capped, named, some_of, typed
 from vgi_cli.encoding.apart import Rule
 from vgi_cli.encoding.dates import dated, part_between
@@ -204,7 +204,7 @@ def every_kept(
         *(one.words_of_ties() if ties else one.words() for one in schema.orders if counts((one.low, one.high))),
         *(_skip_words(same, schema) for same in alike_skips(schema.skips) if counts((same[0].name,))),
         *(_threshold_words(one, schema) for one in schema.thresholds if counts((one.name,))),
-        *(_zeros_words(one, schema) for one in schema.structural_zeros if counts(one.names)),
+        *(_zeros_words(one, schema) for one in _shown_zeros(schema) if counts(one.names)),
         *(_comparison_words(one, schema) for one in schema.comparisons if counts(one.names)),
     ]
 
@@ -219,6 +219,23 @@ def _threshold_words(one: Threshold, schema: Schema) -> str:
     """The words of a threshold of a schema."""
     column = schema.encoded[schema.modelled.index(one.name)]
     return one.words(column.spell(np.array([one.limit]), None)[0])
+
+
+def _shown_zeros(schema: Schema) -> Iterator[StructuralZeros]:
+    """The structural zeros of a schema but for numbers beyond all that were observed: these go with nothing."""
+    columns = dict(zip(schema.modelled, schema.encoded, strict=True))
+    for one in schema.structural_zeros:
+        ends = [as_number(columns[name]) for name in one.names]
+        shown = tuple(pair for pair in one.pairs if not any(map(_beyond_all, pair, ends)))
+        if shown:
+            yield replace(one, pairs=shown)
+
+
+def _beyond_all(part: Part, number: Number | None) -> bool:
+    """Whether a part of a column is the numbers below its least observed one, or above its greatest one."""
+    if number is None or part.where == "at":
+        return False
+    return part.code <= number.low if part.where == "below" else part.code >= number.high
 
 
 def _zeros_words(one: StructuralZeros, schema: Schema) -> str:

@@ -312,8 +312,17 @@ def _beyond(
         found = _limits(one, values, rows.one_of_each(one.name, one.state, name), choice, kind)
         for (number, sign), limit in found.items():
             code = _read(columns[name], limit, sign)
-            if limit.far or ((values < code) if sign > 0 else (values > code)).any():
-                yield (one.name, one.parts[number]), (name, Part("below" if sign > 0 else "above", code))
+            part = Part("below" if sign > 0 else "above", code)
+            if part.holds(values).any() or (limit.far and not _never_filled(columns[name], part)):
+                yield (one.name, one.parts[number]), (name, part)
+
+
+def _never_filled(column: ModelledColumn, part: Part) -> bool:
+    """Whether the limits of a column of numbers leave none beyond a limit."""
+    number = as_number(column)
+    assert number is not None, "limits are of numbers"
+    low, high = number.ends
+    return low >= part.code if part.where == "below" else high <= part.code
 
 
 class _Limit(NamedTuple):
