@@ -462,6 +462,12 @@ def test_ages_that_were_computed_from_days(
     np.testing.assert_array_equal(filled.age, rounding(days / size))
 
 
+def test_an_age_is_none_to_a_date_a_year_later_less_one() -> None:
+    frame = patients(400, 3)[["born", "admitted", "age"]]
+    until = frame.admitted + pd.DateOffset(years=1) - pd.Timedelta(1, "D")
+    assert SAID[0] in completed(schema_of(frame.assign(until=until)))
+
+
 def test_ages_of_the_calendar_that_days_say_as_well_are_of_the_calendar() -> None:
     """In these rows both come to the same; enough of them are next to a birthday."""
     frame = computed(365.25, np.floor, rows=3000)

@@ -88,6 +88,15 @@ def test_the_width_leaves_others_what_they_have() -> None:
         assert (3 * width) ** 2 / 12 == pytest.approx(LEFT * 1.0, rel=0.15)
 
 
+def test_columns_of_few_cells_hide_nothing() -> None:
+    """They go with others by chance in the few rows that have them."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        frame = with_holes(table("terms", seed=seed))
+        few = {f"few{i}": np.where(rng.random(300) < 0.11, rng.normal(size=300).round(2), np.nan) for i in range(6)}
+        assert set(sharp(frame.assign(**few))) == {"x"}
+
+
 def test_only_the_rows_of_the_fit_decide() -> None:
     frame = pd.concat([table("terms"), table("noisy")], ignore_index=True)
     first = np.arange(600) < 300

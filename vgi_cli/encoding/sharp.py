@@ -31,6 +31,8 @@ COARSE = 0.01
 GAIN, CLOSE = 0.05, 0.5
 """Share of what is left of a column's variance that another predictor says of it, at the least; and of all of it that
 they say together, by correlations of the rows that have each two."""
+MOSTLY = 0.5
+"""Share of the rows in which a predictor has to be observed."""
 PREDICTORS = 5
 """By how many others, one number or one level each, a column is described at most."""
 DIGIT = 0.25
@@ -165,17 +167,20 @@ class _Pool(NamedTuple):
 
     def _predictors(self, described: int) -> list[int]:
         """The parts by which a part is described, those of other columns, as correlations choose them one after the
-        other; none where these say too little of it."""
+        other among those that are observed in most rows of the ones before; none where these say too little of it."""
         r, by = self.r.copy(), list[int]()
-        own = np.array(self.of_number) == self.of_number[described]
+        own, seen = np.array(self.of_number) == self.of_number[described], np.isfinite(self.x)
+        rows = seen[:, described]
         for _ in range(PREDICTORS):
             room = np.diag(r)
-            said = np.where(own | (room < GAIN), 0.0, np.square(r[described]) / np.maximum(room, GAIN))
+            few = seen[rows].mean(0) < MOSTLY
+            said = np.where(own | few | (room < GAIN), 0.0, np.square(r[described]) / np.maximum(room, GAIN))
             said[by] = 0.0
             k = int(said.argmax())
             if said[k] <= GAIN * max(float(r[described, described]), 0.0):
                 break
             by.append(k)
+            rows = rows & seen[:, k]
             r = r - np.outer(r[:, k], r[k]) / r[k, k]
         return by if r[described, described] <= 1 - CLOSE else []
 
