@@ -97,6 +97,15 @@ def test_columns_of_few_cells_hide_nothing() -> None:
         assert set(sharp(frame.assign(**few))) == {"x"}
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_in_any_unit(unit: float) -> None:
+    """Squares of such numbers are none."""
+    frame = table("terms")
+    assert set(sharp(frame.assign(z=frame.z * unit, y=frame.y * unit))) == {"x"}
+    wide = frame.assign(wide=10.0 ** np.random.default_rng(0).uniform(-200, 200, 300).round())
+    assert set(sharp(wide)) == {"x"}
+
+
 def test_only_the_rows_of_the_fit_decide() -> None:
     frame = pd.concat([table("terms"), table("noisy")], ignore_index=True)
     first = np.arange(600) < 300

@@ -62,7 +62,9 @@ def proportional(table: Table, columns: Sequence[Column], rows: Bools | None) ->
         ends = _ends(columns[i], codes)
         able[j] = ends is not None
         now.put(j, codes, number.scale)
-        straight.put(j, codes, Scale(0.0, 1.0))
+        straight.put(
+            j, codes, Scale(0.0, max(float(np.nanmax(np.abs(codes), initial=0.0)), float(np.finfo(float).tiny)))
+        )
         logs.put(j, codes, number.scale if ends is None else Scale(0.0, 1.0, logs=ends))
     found = _Search(now, straight, logs, able).found() if able.sum() > 1 else set()
     return [numbers[j][0] for j in sorted(found) if numbers[j][1].scale.logs is None or numbers[j][1].scale.knots]

@@ -237,6 +237,7 @@ def implied(relation: Relation, others: Sequence[Relation], columns: Mapping[str
     sums = [one for one in sums if one and {how for _, how in one} == {how for _, how in own}]
     names = sorted({name for one in (own, *sums) for name in one})
     x = np.array([[one.get(name, 0.0) for one in (own, *sums)] for name in names])
+    x /= np.abs(x).max(0)  # squares may overflow
     x /= np.linalg.norm(x, axis=0)
     left = x[:, 0] - x[:, 1:] @ np.linalg.lstsq(x[:, 1:], x[:, 0], rcond=None)[0]
     return bool(sums) and float(np.linalg.norm(left)) <= NEAR

@@ -66,11 +66,12 @@ def sharp_among(table: Table, columns: Sequence[Column], rows: Bools | None) -> 
         return []
     some = some_rows(table, rows)
     codes = np.stack([observed_codes(table, one, some) for _, one in numbers], 1)
-    pool = _Pool.of(codes, [_indicators(table, one, some) for one in columns if isinstance(one, Levelled)])
-    cells = {j: _widths(numbers[j][1], codes[:, j]) for j in coarse}
+    units = np.maximum(np.nanmax(np.abs(codes), 0, initial=0.0), np.finfo(float).tiny)  # squares may overflow
+    pool = _Pool.of(codes / units, [_indicators(table, one, some) for one in columns if isinstance(one, Levelled)])
+    cells = {j: _widths(numbers[j][1], codes[:, j]) / units[j] for j in coarse}
     parts: dict[int, float] = {}
     for j, (_, one) in enumerate(numbers):
-        found = [pool.followed(form, half_digit(one), cells) for form in pool.forms(j)]
+        found = [pool.followed(form, half_digit(one) / float(units[j]), cells) for form in pool.forms(j)]
         for followed in found if None not in found else ():
             for k, part in (followed or {}).items():
                 parts[k] = min(part, parts.get(k, 1.0))
@@ -149,7 +150,8 @@ class _Pool(NamedTuple):
         if fit is None:
             return {}
         weights, rows, left = fit
-        digit = half**2 / 3 * (np.square(1 / np.exp(y[rows])).mean() if self.logs[described] else 1.0)
+        with np.errstate(over="ignore"):  # of what is far smaller than its last digit counts elsewhere
+            digit = half**2 / 3 * (np.square(1 / np.exp(y[rows])).mean() if self.logs[described] else 1.0)
         if left <= max(KNOWN**2 * digit, EXACT**2 * float(y[rows].var())):
             return None
         most = left * (1 + CHANCE * np.sqrt(2 / (rows.sum() - len(by) - 1)))
