@@ -137,7 +137,7 @@ def test_factors_of_levels_that_the_law_rules_out() -> None:
 
 
 def test_a_level_that_the_law_rules_out_is_filled_as_if_it_were_rare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Towns far apart: beside where a row lies, most of them have no probability at all."""
+    """Towns far apart: beside where a row lies, most of them have no probability but that of rows unlike all others."""
     rng = np.random.default_rng(1)
     town, north = rng.integers(0, 13, 400), rng.uniform(30.0, 54.0, 13)
     names = np.array(list("abcdefghijklm"))[town]
@@ -149,7 +149,7 @@ def test_a_level_that_the_law_rules_out_is_filled_as_if_it_were_rare(monkeypatch
 
     def watched(held: Any, expected: Any) -> Any:
         out = factors(held, expected)
-        found.append(bool((expected == 0).any()))
+        found.append(bool((expected < 1e-9 * expected.max()).any()))
         assert np.isfinite(out).all() and (out > 0).all()
         return out
 
