@@ -16,14 +16,14 @@ from vgi_cli.encoding.sharp import LEFT
 from vgi_cli.table.frames import from_frame
 
 PLAIN = Encoding()
-TERMS, DOSES = [12, 24, 36, 48, 60, 72, 84], [0, 40, 80, 120]
+TERMS, DOSES, LEVELS = [12, 24, 36, 48, 60, 72, 84], [0, 40, 80, 120], [0, 10, 20, 40, 80]
 
 
 def table(what: str, n: int = 300, seed: int = 0) -> pd.DataFrame:
     """x, rounded, another number z, and y, which is about 3 x + z (`ratio`: 1000 z / x)."""
     rng = np.random.default_rng(seed)
     z, noise = rng.normal(50, 10, n).round(1), rng.normal(size=n)
-    x: np.ndarray = rng.choice(DOSES if what == "doses" else TERMS, n)
+    x: np.ndarray = rng.choice({"doses": DOSES, "levels": LEVELS}.get(what, TERMS), n)
     size = np.exp(rng.normal(9.2, 0.6, n))
     if what == "amounts":
         x = (np.round(size / 500) * 500 + 500).astype(int)
@@ -112,13 +112,13 @@ def test_only_the_rows_of_the_fit_decide() -> None:
     assert set(sharp(frame, rows=first)) == {"x"} and sharp(frame, rows=~first) == {} and sharp(frame) == {}
 
 
-@pytest.mark.parametrize("what", ["terms", "doses", "amounts"])
+@pytest.mark.parametrize("what", ["terms", "doses", "levels", "amounts"])
 @pytest.mark.parametrize("transform", ["linear", "normal"])
 def test_values_come_back_and_what_is_drawn_is_a_value(what: str, transform: Transform) -> None:
     frame = table(what)
     schema = infer_schema(from_frame(frame), encoding=Encoding(transform))[0]
     x = schema.encoded[0]
-    assert isinstance(x, Number) and x.sharp is not None
+    assert isinstance(x, Number) and x.sharp is not None and bool(x.levels) == (what == "levels")
     codes = frame.x.to_numpy(float)
     for place in (0.0, 0.5, 1.0):
         np.testing.assert_array_equal(x.decode(x.encode(codes, np.full((len(codes), 1), place))), codes)
@@ -126,7 +126,8 @@ def test_values_come_back_and_what_is_drawn_is_a_value(what: str, transform: Tra
     width = x.codec.decode(high[:, 0]) - x.codec.decode(low[:, 0])
     np.testing.assert_allclose(width, x.sharp, rtol=1e-3)
     drawn = x.decode(np.linspace(*np.clip(x.box()[:, 0], -3, 3), 400)[:, None])
-    assert set(drawn) <= set(DOSES if what == "doses" else range(0, 10**6, 12 if what == "terms" else 500))
+    every = {"doses": DOSES, "levels": LEVELS, "terms": TERMS}.get(what, range(500, 10**6, 500))
+    assert set(drawn) <= set(every)
     z = x.encode(codes, np.full((len(codes), 1), 0.5))
     step = 1e-6 * x.sharp
     slope = (x.codec.encode(codes + step) - x.codec.encode(codes - step)) / (2 * step)

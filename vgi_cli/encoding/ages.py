@@ -250,10 +250,9 @@ def _lengths(
         for name, own in ((names[i], apart[i]) for i in np.flatnonzero(_alike(apart, most(len(rows))))):
             values, often = np.unique(own[np.isfinite(own)], return_counts=True)
             constant = float(values[often.argmax()])
-            if (
-                constant == 0 or span not in YEARS
-            ):  # an age to a date a year later, less one, says the same in most rows
-                found.setdefault(name, []).append(rule._replace(constant=constant))
+            if span in YEARS and constant:
+                continue  # an age to a date a year later, less one, says the same in most rows
+            found.setdefault(name, []).append(rule._replace(constant=constant))
     for name, held in found.items():
         own = numbers[name][rows]
         yield name, min(held, key=lambda rule: (int(rule.off(own, rows).sum()), rule.constant != 0))

@@ -35,12 +35,10 @@ MOSTLY = 0.5
 """Share of the rows in which a predictor has to be observed."""
 PREDICTORS = 5
 """By how many others, one number or one level each, a column is described at most."""
-DIGIT = 0.25
-"""Share of what is spread that the rounding of the other column may come to: of two that are rounded alike, each says
-the other one as well as it is written."""
 KNOWN, EXACT = 2.0, 1e-6
 """Times the error of its own rounding, and share of its standard deviation, up to which a column follows exactly: that
-is a relation, and kept as such."""
+is a relation, and kept as such, or two columns are rounded alike, and each says the other one as well as it is
+written."""
 OUTLYING, KEPT = 4.0, 0.95
 """Robust standard deviations beyond which a row counts as an error of its own, and share of the rows that are none."""
 LEFT, NARROWEST = 0.05, 1e-3
@@ -163,7 +161,7 @@ class _Pool(NamedTuple):
                     unit = np.exp(-self.x[rows, part]) if self.logs[part] else 1.0
                     moved += weight * unit * cells[k][rows]
             spread = float(np.square(moved).mean()) / 12
-            if most <= LESS * spread and digit <= DIGIT * spread:
+            if most <= LESS * spread:
                 found[k] = max(float(np.sqrt(LEFT * left / spread)), NARROWEST)
         return found
 
