@@ -17,6 +17,7 @@ from vgi_cli.columns.orders import Line, Term
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.caps import cut_off_again
+from vgi_cli.encoding.computing import RelationCells, Room, solve
 from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.encoding.keeping import keep_relations
 from vgi_cli.encoding.relations import departing, departures
@@ -271,3 +272,15 @@ def test_the_words_of_either_side() -> None:
     assert (least.words(), greatest.words()) == ("'y' = 'a', at most 5.5", "'y' = 'a', at least 0")
     values = np.array([[5.5, 7.0], [5.5, 3.0], [3.0, 3.0], [6.0, 7.0]])
     assert departing(least, values, 0.0).tolist() == [False, True, False, True]
+
+
+def test_beyond_the_value_they_lie_where_other_limits_leave_room() -> None:
+    """Of an income beside the cap at which it is cut off: as it was drawn, not below the cap, and within its room."""
+    frame = incomes()[["topcoded", "income"]]
+    schema = schema_alone(from_frame(frame))
+    (relation,) = schema.caps
+    cells = RelationCells(relation, schema.encoded, np.arange(2), 50.0, 50.0, np.zeros(1, bool))
+    values = np.array([[[CAP, 30_000.0], [CAP, 60_000.0], [CAP, 60_000.0], [20_000.0, 60_000.0]]])
+    room = Room(np.full((1, 4), -np.inf), np.array([[np.inf, np.inf, 50_000.0, np.inf]]))
+    value, able = solve(cells, 1, values, guessed=False, rooms=[room])
+    assert able.all() and value.tolist() == [[CAP, 60_000.0, 50_000.0, 20_000.0]]
