@@ -254,7 +254,7 @@ class Form(NamedTuple):
     spikes: tuple[Spike, ...]
     scale: Scale
     sd: float | None
-    sharp: float | None = None
+    sharp: float | None
 
 
 def form_of(observed: Observed) -> Form:
@@ -334,14 +334,13 @@ def _form(
     significant = _significant(observed, lattice)
     levels = _levels(observed, resolution)
     sharp = encoding.sharp
-    if levels and sharp is not None:
-        scale = fit_scale(observed.values, encoding.transform, sharp, logs=encoding.logs)
+    if levels:
+        if sharp is None:
+            scale = fit_scale(numbers_of(observed.values, levels), encoding.transform, 1.0, few=True)
+        else:
+            scale = fit_scale(observed.values, encoding.transform, sharp, logs=encoding.logs)
         lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
         return Form(lattice, dequantise, None, levels, (), lower, upper, None, None, (), scale, deviation, sharp)
-    if levels:
-        scale = fit_scale(numbers_of(observed.values, levels), encoding.transform, 1.0, few=True)
-        lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
-        return Form(lattice, dequantise, None, levels, (), lower, upper, None, None, (), scale, deviation)
     open_range = resolution is None or observed.lifted or observed.few
     gaps = () if open_range or resolution is None else _gaps(every, lattice, resolution, end)
     zero = observed.measure is None or observed.measure.zero
@@ -359,9 +358,8 @@ def _form(
     if resolution is not None and observed.scaled and sharp is None:
         heaps, significant = _heaps(observed, tail, lattice, resolution, significant)
         spikes = _spikes(observed, tail, resolution, heaps, pile)
-    plain = resolution is not None and pile is None and not spikes and heaps is None
+    plain = resolution is not None and sharp is None and pile is None and not spikes and heaps is None
     alone = plain and observed.asked.kind != "numeric" and are_few(observed.values)  # who says so allows others
-    alone = alone and sharp is None
     noise = resolution if sharp is None else sharp
     scale = fit_scale(tail, encoding.transform, noise, spikes, heaps, logs=encoding.logs, few=alone)
     apart = spikes or heaps or pile is not None or scale.logs is not None

@@ -282,7 +282,11 @@ def _dates(table: Table, schema: Schema) -> Iterator[_Date]:
             codes, (count, begin) = codes_of(table, column), of
             known = np.isfinite(codes)
             whole = np.where(known, codes, -begin)
-            places = {span: np.where(known, place_in(span, whole, count, begin), np.nan) for span in PLACES}
+            ticks = np.where(known, place_in("day", whole, count, begin), np.nan)
+            others = {
+                span: np.where(known, place_in(span, whole, count, begin), np.nan) for span in PLACES.keys() - LENGTHS
+            }
+            places = {**others, **dict.fromkeys(LENGTHS, ticks)}
             yield _Date(column.name, (cast(Literal["D", "s"], count), begin), places)
 
 

@@ -724,8 +724,10 @@ class _Told(NamedTuple):
             return self.said.values(self.rows, np.array([cells.beside[name]]))[..., 0]
 
         far = relation.constant + (1 if relation.how == "least" else -1) * relation.beyond.drawn(codes, chance)
-        stays = [room.holds(drawn) & ~room.holds(far) & (relation.past(drawn) >= 0) for room in rooms[-1:]]
-        return np.where(stays[0], drawn, far) if stays else far
+        if not rooms:
+            return far
+        narrowest = rooms[-1]
+        return np.where(narrowest.holds(drawn) & ~narrowest.holds(far) & (relation.past(drawn) >= 0), drawn, far)
 
     def windows(self) -> list[Levels]:
         """Where the column lies, a date, by completed years and their other date."""

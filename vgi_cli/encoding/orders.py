@@ -198,7 +198,7 @@ def _in_order(low: _Cells, high: _Cells, shift: float, choice: float, *, ratio: 
     beyond = NormalDist().cdf(-float(apart.mean()) / spread)
     mixed = _crossing(low.ordered, high.ordered + shift)
     if n < ALONE * max(np.isfinite(own.codes).sum() for own in (low, high)):
-        mixed = max(mixed, _crossing(low.codes[both], high.codes[both] + shift))
+        mixed = max(mixed, _crossing(low.codes[both], np.sort(high.codes[both]) + shift))
     if beyond < CROSSED or -n * np.log1p(-min(mixed, 0.999)) < ENOUGH + choice:  # mixed: of two other rows
         return None
     levels = (np.arange(SMALL) + 0.5) / SMALL * min(TIMES * beyond, 1.0)
@@ -208,8 +208,8 @@ def _in_order(low: _Cells, high: _Cells, shift: float, choice: float, *, ratio: 
 
 
 def _crossing(low: Floats, high: Floats) -> float:
-    """How often a cell of some [n] is greater than one of others [m], of two other rows."""
-    return float(np.searchsorted(np.sort(high), np.sort(low)).mean()) / max(len(high), 1)
+    """How often a cell of some [n] is greater than one of others [m], ascending, of two other rows."""
+    return float(np.searchsorted(high, low).mean()) / max(len(high), 1)
 
 
 def crossings(table: Table, schema: Schema) -> list[int]:
@@ -300,8 +300,8 @@ def rooms_in_order(
 ) -> dict[int, tuple[Floats, Floats]]:
     """By the places of the columns of some names from where to where [N] the cells that are observed of others leave
     them; observed and missing [N, columns]."""
-    ends = np.full((2, len(missing)), 1.0) * np.array([[-np.inf], [np.inf]])
-    rooms = {schema.modelled.index(name): (ends[0], ends[1]) for name in names}
+    least_of_all, most_of_all = (np.full(len(missing), side * np.inf) for side in (-1, 1))
+    rooms = {schema.modelled.index(name): (least_of_all, most_of_all) for name in names}
     for low, high, shift, per in pairs_in_order(schema) if names else ():
         if high in rooms:
             least = np.where(missing[:, low], -np.inf, (per[0] * observed[:, low] - shift) / per[1])

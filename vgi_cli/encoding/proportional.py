@@ -18,7 +18,7 @@ from vgi_cli.columns.lattice import spikes_of_logs
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.scale import Scale, codec, log_ends
-from vgi_cli.encoding.straight import FEWEST, MOST, all_numbers, correlations, observed_codes, some_rows
+from vgi_cli.encoding.straight import FEWEST, MOST, all_numbers, correlations, observed_codes, sizes, some_rows
 from vgi_cli.table.base import Table
 
 CLOSE = 0.1
@@ -62,9 +62,7 @@ def proportional(table: Table, columns: Sequence[Column], rows: Bools | None) ->
         ends = _ends(columns[i], codes)
         able[j] = ends is not None
         now.put(j, codes, number.scale)
-        straight.put(
-            j, codes, Scale(0.0, max(float(np.nanmax(np.abs(codes), initial=0.0)), float(np.finfo(float).tiny)))
-        )
+        straight.put(j, codes, Scale(0.0, float(sizes(codes))))
         logs.put(j, codes, number.scale if ends is None else Scale(0.0, 1.0, logs=ends))
     found = _Search(now, straight, logs, able).found() if able.sum() > 1 else set()
     return [numbers[j][0] for j in sorted(found) if numbers[j][1].scale.logs is None or numbers[j][1].scale.knots]

@@ -18,7 +18,7 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.encoding.redundant import half_digit
-from vgi_cli.encoding.straight import FEWEST, MOST, correlations, observed_codes, some_rows
+from vgi_cli.encoding.straight import FEWEST, MOST, correlations, observed_codes, sizes, some_rows
 from vgi_cli.table.base import Table
 
 LESS = 0.75
@@ -64,14 +64,14 @@ def sharp_among(table: Table, columns: Sequence[Column], rows: Bools | None) -> 
         return []
     some = some_rows(table, rows)
     codes = np.stack([observed_codes(table, one, some) for _, one in numbers], 1)
-    units = np.maximum(np.nanmax(np.abs(codes), 0, initial=0.0), np.finfo(float).tiny)  # squares may overflow
+    units = sizes(codes)
     pool = _Pool.of(codes / units, [_indicators(table, one, some) for one in columns if isinstance(one, Levelled)])
     cells = {j: _widths(numbers[j][1], codes[:, j]) / units[j] for j in coarse}
     parts: dict[int, float] = {}
     for j, (_, one) in enumerate(numbers):
         found = [pool.followed(form, half_digit(one) / float(units[j]), cells) for form in pool.forms(j)]
-        for followed in found if None not in found else ():
-            for k, part in (followed or {}).items():
+        if None not in found:
+            for k, part in (said for one_form in found if one_form for said in one_form.items()):
                 parts[k] = min(part, parts.get(k, 1.0))
     return [(numbers[k][0], part * _narrowest(numbers[k][1])) for k, part in sorted(parts.items())]
 
@@ -98,13 +98,11 @@ def _widths(column: Number, codes: Floats) -> Floats:
 
 def _indicators(table: Table, column: Levelled, some: Ints) -> Floats:
     """[n, levels] which level each cell of a column holds, but for the first level; NaN where it is missing."""
-    cells = table.column(column.name)
-    place = np.where(cells.missing, np.nan, column.codes(cells))[some]
-    count = len(np.unique(place[~np.isnan(place)]))
-    if not 1 < count <= LEVELS:
+    place = observed_codes(table, column, some)
+    own = np.unique(place[~np.isnan(place)])
+    if not 1 < len(own) <= LEVELS:
         return np.empty((len(some), 0))
-    own = np.unique(place[~np.isnan(place)])[1:]
-    return np.where(np.isnan(place)[:, None], np.nan, place[:, None] == own)
+    return np.where(np.isnan(place)[:, None], np.nan, place[:, None] == own[1:])
 
 
 class _Pool(NamedTuple):

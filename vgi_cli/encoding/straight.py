@@ -107,8 +107,13 @@ def _left(x: Floats) -> Floats:
     return 1 - np.square(correlations(x))
 
 
+def sizes(x: Floats) -> Floats:
+    """[columns] the greatest numbers of columns of x [N, columns], or a number of x [N], but above 0: by which they are
+    divided where squares may overflow."""
+    return np.asarray(np.maximum(np.nanmax(np.abs(x), 0, initial=0.0), np.finfo(float).tiny))
+
+
 def correlations(x: Floats) -> Floats:
     """[columns, columns] correlations of x [N, columns] in the rows that have both columns; 0 of too few."""
-    largest = np.nanmax(np.abs(x), 0, initial=0.0)
-    n, r = pairwise_r(x / np.maximum(largest, np.finfo(float).tiny))  # squares may overflow
+    n, r = pairwise_r(x / sizes(x))
     return np.where((n >= FEWEST) & np.isfinite(r), r, 0.0)
