@@ -125,7 +125,7 @@ def test_processes_end_quietly_and_leave_the_run_as_it_was(run: Path, unbuffered
     assert ends(["check", "data.csv"], "2>/dev/full") == (0, "")
     assert ends(["impute", "--checkpoint", "run", "-", "-o", "x.csv"], "<&-")[0] == 2
     assert before == {path: path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
-    fit = ["fit", "data.csv", "--model", "fa", "--set", "bootstrap=none", "--out", "again"]
+    fit = ["fit", "data.csv", "--model", "fa", "--set", "bootstrap=none", "--threads", "1", "--out", "again"]
     ends(fit, "2>&1 | head -c 1")
     assert (Path("again") / "model.safetensors").read_bytes() == before[run / "model.safetensors"]
 

@@ -165,9 +165,12 @@ def test_rows_of_one_key_count_once() -> None:
     assert schema_of(frame).comparisons == ()
 
 
-def test_one_row_against_it_is_enough() -> None:
+def test_rows_against_it_again_and_again_are_enough() -> None:
     frame = costs()
     frame.loc[0, "over"] = 1 - frame.over[0]
+    (one,) = schema_of(frame).comparisons
+    assert one.names == ("over", "spent", "budget") and one.but == 1
+    frame.loc[frame.index[frame.over == frame.over[1]][:2], "over"] = 1 - frame.over[1]
     assert schema_of(frame).comparisons == ()
 
 

@@ -1,6 +1,8 @@
-"""What holds between numbers in all rows but a few is named with these rows, and fills need not keep to it."""
+"""What holds between numbers in all rows but a few is named with these rows, and fills keep to it all the same."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ from tests.selection import first
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.exceptions import Excepted, excepted_among
 from vgi_cli.encoding.infer import infer_schema, schema_alone
+from vgi_cli.encoding.redundant import every_kept
 from vgi_cli.table.frames import from_frame
 
 N = 500
@@ -28,7 +31,8 @@ def found(frame: pd.DataFrame) -> tuple[list[Excepted], list[str], Schema]:
     table = from_frame(frame)
     schema, notes = infer_schema(table)
     lines = [note for note in notes if "but not in row" in note or "linear function" in note]
-    return excepted_among(table, schema), lines, schema
+    strict = tuple(one for one in schema.relations if not one.but)
+    return excepted_among(table, replace(schema, relations=strict)), lines, schema
 
 
 def by_chance(frame: pd.DataFrame) -> list[Excepted]:
@@ -43,10 +47,11 @@ def test_a_sum_that_one_row_breaks_is_named_with_it() -> None:
     _, lines, schema = found(frame)
     assert lines == [
         "'age' = 'education' + 'experience' + 6, in 499 of the 500 rows that have all of these, but not in row 171 "
-        f"('age' is {frame.age[170]}, not {frame.age[170] - 4}): where a cell there is wrong, mend it or make it "
-        "missing, and fills keep to this; they do not now"
+        f"('age' is {frame.age[170]}, not {frame.age[170] - 4}): fills keep to this; where a cell there is wrong, mend "
+        "it or make it missing"
     ]
-    assert schema.relations == ()
+    assert [(one.names, one.but) for one in schema.relations] == [(("age", "education", "experience"), 1)]
+    assert "'age' = 'education' + 'experience' + 6 (but for 1 row)" in every_kept(schema)
 
 
 def test_when_the_cell_is_missing_fills_keep_to_it() -> None:
@@ -90,8 +95,7 @@ def test_one_cell_with_more_decimals_hides_no_rounded_share(slip: float, said: s
     _, lines, schema = found(frame)
     assert lines == [
         "'percent' = 100 × 'loan' / 'value', rounded, in 499 of the 500 rows that have all of these, but not in row 8 "
-        f"('percent' is {said}, not 26.8): where a cell there is wrong, mend it or make it missing, and fills keep to "
-        "this; they do not now"
+        f"('percent' is {said}, not 26.8): fills keep to this; where a cell there is wrong, mend it or make it missing"
     ]
     percent = schema.encoded[schema.modelled.index("percent")]
     assert percent.spell(percent.snap(np.array([26.7647])), None) == ["26.8"]

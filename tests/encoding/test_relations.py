@@ -135,13 +135,13 @@ class TestFound:
     @pytest.mark.parametrize(
         "spoiled",
         [
-            lambda f: f.assign(gross=f.gross + 0.01 * (np.arange(len(f)) == 7)),  # one row departs
+            lambda f: f.assign(gross=f.gross + (np.arange(len(f)) % 50 == 7)),  # more than a few rows depart
             lambda f: f.assign(gross=f.gross + np.random.default_rng(5).normal(0, 0.3, len(f)).round(2)),  # it is noisy
             lambda f: f.assign(gross=f.gross.where(np.arange(len(f)) < 9)),  # hardly a row says so
         ],
-        ids=["a row departs", "nearly", "few rows"],
+        ids=["rows depart", "nearly", "few rows"],
     )
-    def test_what_does_not_hold_in_every_row_is_not_kept(self, spoiled: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    def test_what_holds_in_too_few_rows_is_not_kept(self, spoiled: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
         frame = spoiled(columns()[["net", "tax", "gross"]])
         assert schema_of(frame).relations == ()
 
@@ -159,9 +159,13 @@ class TestFound:
     def test_rows_that_lack_a_column_which_is_no_part_in_the_end_are_asked_too(self, seeds: range) -> None:
         """24 less the sleep of mammals is what they are awake, but for two rows."""
         mammals = pd.read_csv(Path(__file__).parents[2] / "sample_data" / "mammals.csv")
+        awake = []
         for seed in seeds:
             frame = from_frame(mammals.mask(np.random.default_rng(seed).random(mammals.shape) < 0.2))
-            assert not any(departures(frame, schema_alone(frame)))
+            schema = schema_alone(frame)
+            assert departures(frame, schema) == [one.but for one in schema.relations]
+            awake += [one.but for one in schema.relations if {"awake", "sleep_total"} == set(one.names)]
+        assert len(awake) == len(seeds) and 0 < max(awake) <= 2
 
     def test_it_can_be_left_alone(self) -> None:
         schema, notes = infer_schema(from_frame(columns()), encoding=IGNORED)
@@ -987,7 +991,7 @@ class TestMarks:
         "mark",
         [
             lambda frame: frame.mark.replace({1: 3, 3: 1}),  # neither up nor down
-            lambda frame: frame.mark.where(frame.index != 7, frame.mark % 6 + 1),  # but for one row
+            lambda frame: frame.mark.where(frame.index % 50 != 7, frame.mark % 6 + 1),  # but for more than a few rows
             lambda frame: np.where(frame.total < frame.total.nlargest(2).min(), 3, 2),  # hardly a row says so
         ],
     )
@@ -1088,7 +1092,7 @@ class TestBands:
         "spoil",
         [
             lambda frame: frame.assign(
-                band=frame.band.where(frame.index != 7, "65+" if frame.age[7] < 65 else "18-24")
+                band=frame.band.where(frame.index % 50 != 7, np.where(frame.age < 65, "65+", "18-24"))
             ),
             lambda frame: frame.iloc[:12],
             lambda frame: frame.assign(band=np.where(frame.age < 89, "most", "oldest")),  # hardly a row says so
@@ -1221,7 +1225,7 @@ class TestGroups:
     @pytest.mark.parametrize(
         "spoil",
         [
-            lambda frame: frame.assign(region=frame.region.mask(frame.index == 5, "west")),
+            lambda frame: frame.assign(region=frame.region.mask(frame.index % 50 == 5, "west")),
             lambda frame: frame.iloc[:30],
             lambda frame: frame.assign(region=np.where(frame.index < 398, "north", "south")),
         ],

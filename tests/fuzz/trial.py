@@ -48,7 +48,7 @@ from vgi_cli.table.writer import Content, write_blocks
 
 T = TypeVar("T")
 
-HOLES = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}
+HOLES = {"", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"}
 _EXACT = Context(prec=200)
 QUICK = ("--set", "bootstrap=none", "--threads", "1")
 

@@ -10,8 +10,9 @@ from pydantic import PositiveFloat
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
-from vgi_cli.columns.numerals import Floats, Ints
+from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.orders import Line
+from vgi_cli.columns.places import by_chance
 
 NEAREST = 10
 """Rows that a row is compared with."""
@@ -46,13 +47,8 @@ class Beyond:
         says, from 0 to 1; by `codes` [m, n] of columns."""
         apart = np.array(self.apart)
         if self.line is None:
-            return np.asarray(apart[_places(chance, len(apart))])
+            return np.asarray(apart[by_chance(chance, len(apart))])
         size = min(NEAREST, len(apart))
         middle = np.searchsorted(self.alike, self.line.of(codes, chance.shape))
         first = np.clip(middle - size // 2, 0, len(apart) - size)
-        return np.asarray(apart[first + _places(chance, size)])
-
-
-def _places(chance: Floats, count: int) -> Ints:
-    """Places from 0 to so many that random numbers from 0 to 1 say."""
-    return np.asarray(np.minimum((chance * count).astype(int), count - 1))
+        return np.asarray(apart[first + by_chance(chance, size)])

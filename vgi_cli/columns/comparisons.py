@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, final
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
@@ -34,6 +34,7 @@ class Comparison:
     shift          of numbers 0; of moments how much later the origin of `second` is than that of `first`; of a time
                    whose day is compared the seconds from the beginning of the day that is 0 to the time that is
     days           which of the two is such a time, beside a date; None: none is
+    but            rows of the fit that contradict it
     """
 
     flag: str
@@ -42,6 +43,7 @@ class Comparison:
     codes: tuple[Code | None, Code | None, Code | None]
     shift: Annotated[float, Field(allow_inf_nan=False)] = 0.0
     days: Literal["first", "second"] | None = None
+    but: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names):

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias, final
 
 import numpy as np
-from pydantic import PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
@@ -36,6 +36,7 @@ class Lookup:
     codes  of the modelled column, one a text
     first  what of a text counts; None: all of it
     same   whether that is how the value of the modelled column is written, so that it says that of other texts too
+    but    rows of the fit that contradict it
     """
 
     _: KW_ONLY
@@ -45,6 +46,7 @@ class Lookup:
     codes: tuple[float, ...]
     first: First | None = None
     same: bool = False
+    but: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
         sound = len(self.keys) == len(self.codes) and len(set(self.keys)) == len(self.keys) > 0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Literal, final
 
 import numpy as np
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
@@ -149,6 +149,7 @@ class Order:
     per        how many seconds a code of each counts where one is of days and the other one of times, and so for shift,
                spread and distances; 1 and 1 of others. A time is at most a date where it is on that day
     ties       how often they are equal, where that is more often than what is drawn and brought into order would be
+    but        rows of the fit that contradict it
     """
 
     low: str
@@ -160,6 +161,7 @@ class Order:
     ties: Ties | None = None
     gap: NonNegativeFloat = 0.0
     per: tuple[PositiveFloat, PositiveFloat] = (1.0, 1.0)
+    but: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
         if self.mixed and (self.gap or self.ties is not None):

@@ -116,6 +116,7 @@ class Relation:
     dates     ... of the two dates what is counted of them since 1970-01-01, days or seconds, and how many of these the
               code 0 is
     beyond    of what is cut off at the constant how far the other column lies beyond it; None of others
+    but       rows of the fit that contradict it
     """
 
     _: KW_ONLY
@@ -148,6 +149,7 @@ class Relation:
     ends: Ends | None = None
     dates: tuple[tuple[Literal["D", "s"], float], ...] = ()
     beyond: Beyond | None = None
+    but: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
         if self.how == "levels":

@@ -218,14 +218,14 @@ class Schema:
             "transform": self.transform,
             "format": self.format,
             "relations": [_written(one) for one in self.relations],
-            "orders": [_adapter(Order).dump_python(one, mode="json") for one in self.orders],
+            "orders": [_written(one) for one in self.orders],
             "skips": [_adapter(Skip).dump_python(one, mode="json") for one in self.skips],
             "thresholds": [_adapter(Threshold).dump_python(one, mode="json") for one in self.thresholds],
             "unasked": [_adapter(Unasked).dump_python(one, mode="json") for one in self.unasked],
             "structural_zeros": [
                 _adapter(StructuralZeros).dump_python(one, mode="json") for one in self.structural_zeros
             ],
-            "lookups": [_adapter(Lookup).dump_python(one, mode="json") for one in self.lookups],
+            "lookups": [_written(one) for one in self.lookups],
             "spreads": [_adapter(Spread).dump_python(one, mode="json") for one in self.spreads],
         }
         if self.unanswered:
@@ -233,7 +233,7 @@ class Schema:
         if self.mostly_empty:
             raw["mostly_empty"] = [list(names) for names in self.mostly_empty]
         if self.comparisons:
-            raw["comparisons"] = [_adapter(Comparison).dump_python(one, mode="json") for one in self.comparisons]
+            raw["comparisons"] = [_written(one) for one in self.comparisons]
         if self.prorated:
             raw["prorated"] = [_adapter(Prorated).dump_python(one, mode="json") for one in self.prorated]
         return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -326,10 +326,12 @@ class _Document:
     prorated: tuple[Prorated, ...] = ()
 
 
-def _written(relation: Relation) -> dict[str, Any]:
-    """A relation as JSON, without what only those have that cut off."""
-    raw: dict[str, Any] = _adapter(Relation).dump_python(relation, mode="json")
-    return raw if relation.capped else {name: value for name, value in raw.items() if name != "beyond"}
+def _written(kept: Relation | Order | Lookup | Comparison) -> dict[str, Any]:
+    """What fills keep to as JSON, without what only relations have that cut off, and how many rows contradict it where
+    none does."""
+    adapter = next(_adapter(kind) for kind in (Relation, Order, Lookup, Comparison) if isinstance(kept, kind))
+    raw: dict[str, Any] = adapter.dump_python(kept, mode="json")
+    return {name: value for name, value in raw.items() if value or name not in ("beyond", "but")}
 
 
 def _decided(one: Unasked, schema: Schema) -> bool:

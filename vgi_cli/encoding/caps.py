@@ -11,7 +11,8 @@ import numpy as np
 
 from vgi_cli.columns.caps import Beyond
 from vgi_cli.columns.number import Number
-from vgi_cli.columns.numerals import Floats, Ints
+from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.relations import Relation
 from vgi_cli.encoding.redundant import FIRST_LOOK, MOST_NOTED
 from vgi_cli.encoding.sums import CodedRows
@@ -74,22 +75,17 @@ def _beyond(every: CodedRows, names: tuple[str, str], how: Literal["greatest", "
     apart = (other - cap) * (1 if how == "least" else -1)
     rows = np.flatnonzero((apart > 0) & ~np.isnan(first))
     rows = rows[apart[rows].argsort(kind="stable")]
-    rows = rows[_evenly(len(rows), ROWS)]
+    rows = rows[evenly(len(rows), ROWS)]
     columns = {names[0]: every.columns[names[0]], **every.columns}  # the one that is cut off says nothing there
     others = {name: (one, every.codes([name])[rows, 0]) for name, one in columns.items() if name != names[1]}
     line = line_of(np.log(apart[rows]), np.zeros(len(rows), bool), others)
     said = line.of(lambda name: others[name][1][None], (1, len(rows)))[0]
     known = np.flatnonzero(~np.isnan(said))
     if not line.terms or len(known) < FEWEST_ALIKE:
-        return Beyond(tuple(apart[rows[_evenly(len(rows), SEEN)]].tolist()))
+        return Beyond(tuple(apart[rows[evenly(len(rows), SEEN)]].tolist()))
     known = known[said[known].argsort(kind="stable")]
-    known = known[_evenly(len(known), SEEN)]
+    known = known[evenly(len(known), SEEN)]
     return Beyond(tuple(apart[rows[known]].tolist()), line, tuple(said[known].tolist()))
-
-
-def _evenly(count: int, most: int) -> Ints:
-    """Places of so many rows, evenly spread where there are more than `most`."""
-    return np.linspace(0, count - 1, min(count, most)).round().astype(int)
 
 
 def cut_off_again(relations: Sequence[Relation]) -> list[set[str]]:

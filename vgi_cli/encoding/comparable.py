@@ -15,6 +15,7 @@ from vgi_cli.columns.bounds import calendar_ends
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.numerals import Floats, Ints, mean_ranks, value_places
 from vgi_cli.columns.orders import Order
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.independence import GroupedRows
 from vgi_cli.encoding.redundant import codes_of
@@ -81,7 +82,7 @@ def chance_of_order(
     pairs = len(np.unique(first * (second.max(initial=0) + 1) + second))
     decided = [pairs for own in (first, second) if int((np.bincount(own) > 0).sum()) == pairs]
     count = min([len(both), *decided, *(len(first) for first, _ in groups)])
-    some = both[np.linspace(0, len(both) - 1, min(len(both), ROWS)).astype(int)]
+    some = both[evenly(len(both), ROWS)]
     a, b = a[some], b[some]
     score, other = (ndtri(mean_ranks(own) / (len(own) + 1)) for own in (a, b))
     varied = min(np.ptp(score), np.ptp(other)) > 0

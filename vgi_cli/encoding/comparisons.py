@@ -18,6 +18,7 @@ from vgi_cli.columns.comparisons import NOISE, Comparison, day_of, signs_of
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints, value_places
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.independence import GroupedRows
 from vgi_cli.encoding.redundant import FIRST_LOOK, as_number, codes_of, days_and_times, shift_between
@@ -133,7 +134,7 @@ def _may_compare(flag: str, places: Ints, kinds: Sequence[_Kind]) -> Iterator[tu
     """Which pairs of columns of a kind may say what a flag is, as far as some rows of each of its levels (their numbers
     `places` [N]) tell, of which those of two have both."""
     of = [np.flatnonzero(places == level) for level in range(int(places.max()) + 1)]
-    some = [rows[np.linspace(0, len(rows) - 1, min(len(rows), LOOK)).astype(int)] for rows in of]
+    some = [rows[evenly(len(rows), LOOK)] for rows in of]
     for kind in kinds:
         names = [name for name in kind.shifts if name != flag]
         above, both = np.zeros((2, len(some), len(names), len(names)), bool)
@@ -199,10 +200,14 @@ def _beside(flag: Ints, values: Floats | Ints) -> float:
 
 def breaks(table: Table, schema: Schema) -> list[int]:
     """Of each comparison of a schema, how many rows of a table have another level."""
+    return [int(off.sum()) for off in breaking_rows(table, schema)]
+
+
+def breaking_rows(table: Table, schema: Schema) -> Iterator[Bools]:
+    """Of each comparison of a schema these rows [N]."""
     columns = {column.name: column for column in schema.encoded}
-    return [
-        int(one.excludes(*(codes_of(table, columns[name]) for name in one.names)).sum()) for one in schema.comparisons
-    ]
+    for one in schema.comparisons:
+        yield one.excludes(*(codes_of(table, columns[name]) for name in one.names))
 
 
 def broken(one: Comparison, cells: Sequence[Floats] | Floats, holes: Sequence[Bools] | Bools) -> Bools:

@@ -13,6 +13,7 @@ from vgi_cli.columns.calendar import HOUR, NOTHING, SECONDS
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats, Ints, at_digits
+from vgi_cli.columns.places import by_chance
 from vgi_cli.columns.relations import HalfWay, Relation
 from vgi_cli.encoding.dates import Wanted, counted, moved
 from vgi_cli.encoding.redundant import as_number, half_digit
@@ -262,7 +263,7 @@ def _as_rounded(cells: RelationCells, place: int, drawn: Floats, said: Floats, c
     if relation.apart and chance is None:
         return np.where(near, drawn, brought(drawn, said - half, said + half))
     if relation.apart and chance is not None:
-        seen = np.array(relation.apart)[np.minimum((chance * len(relation.apart)).astype(int), len(relation.apart) - 1)]
+        seen = np.array(relation.apart)[by_chance(chance, len(relation.apart))]
         return np.where(near, drawn, said + (1 if place == 0 else -1) * (seen - relation.constant))
     halves = weights * np.array([half_digit(column) for column in cells.columns]) / weights[place]
     moved = said if chance is None else said + quantiles(chance, np.delete(halves, place))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import named
 from vgi_cli.encoding.redundant import codes_of
@@ -32,7 +33,7 @@ def dummies(table: Table, schema: Schema) -> list[str]:
     held = (codes == 1).astype(np.float64)
     together = held.T @ held
     free, lines = list(range(len(columns))), []
-    spread = np.linspace(0, len(codes) - 1, min(len(codes), LOOKED_AT)).astype(int)
+    spread = evenly(len(codes), LOOKED_AT)
     while free:
         own = [free[0]]
         for other in free[1:]:

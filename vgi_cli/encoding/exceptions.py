@@ -14,6 +14,7 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.numerals import Bools, Floats, Ints, plain
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import SHOWN
 from vgi_cli.encoding.ages import ages_among
 from vgi_cli.encoding.redundant import Redundant, as_number, half_digit, looked_for, numeric_candidates, relation_words
 from vgi_cli.encoding.relations import departing, enough, implied, relation_of
@@ -21,9 +22,12 @@ from vgi_cli.encoding.sums import CodedRows, Way
 from vgi_cli.maths.choices import log_choices
 from vgi_cli.table.base import Table
 
-MOST, SHARE, ALWAYS = 5, 0.01, 2
-"""Rows in which a relation may not hold at most: so many, and this share of those that have all its cells, or so many
-in any case."""
+SHARE, ALWAYS = 0.01, 2
+"""Rows in which a relation may not hold at most: this share of those that have all its cells, or so many in any
+case."""
+MOST, PART, SMALL_PART, LARGE_PARTS = 5, 300, 100, 4
+"""Exceptions up to which some part of the rows surely has none, rows of a part, most, and of many rows so many parts of
+that size and of a smaller one."""
 OTHERS = 10
 """Times as many rows as these have another value than the one that is most frequent, and it holds there."""
 FEWEST = 30
@@ -63,7 +67,7 @@ def excepted_among(table: Table, schema: Schema) -> list[Excepted]:
     every = CodedRows.of(table, schema)
     settled = {relation.names[0] for relation in schema.relations}
     found: dict[str, Excepted] = {}
-    for rows in _parts(table.N):
+    for rows in parts_of(table.N):
         part = every.some(rows)
         names = [name for name, column in every.columns.items() if as_number(column) is not None]
         codes = {name: part.codes([name])[:, 0] for name in names}
@@ -139,13 +143,14 @@ def _words(one: Excepted, table: Table, schema: Schema) -> str:
     return mended_words(f"{relation_words(one.relation, schema)}{within}", "all of these", where, one.of)
 
 
-def mended_words(what: str, cells: str, where: Sequence[str], of: int) -> str:
-    """A line on what holds in all rows but some, by the words for these, of so many that have the cells."""
-    rows = " and ".join([", ".join(where[:-1]), where[-1]] if len(where) > 1 else where)
-    return (
-        f"{what}, in {of - len(where):,} of the {of:,} rows that have {cells}, but not in {rows}: where a cell there "
-        "is wrong, mend it or make it missing, and fills keep to this; they do not now"
-    )
+def mended_words(what: str, cells: str, where: Sequence[str], of: int, *, kept: bool = False) -> str:
+    """A line on what holds in all rows but some, by the words for these, of so many that have the cells; `kept`: and
+    that fills keep to."""
+    shown = [*where[:SHOWN], *([f"{len(where) - SHOWN:,} more"] if len(where) > SHOWN else [])]
+    rows = " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    mend = "where a cell there is wrong, mend it or make it missing"
+    then = f"fills keep to this; {mend}" if kept else f"{mend}, and fills keep to this; they do not now"
+    return f"{what}, in {of - len(where):,} of the {of:,} rows that have {cells}, but not in {rows}: {then}"
 
 
 def spelled(column: ModelledColumn, value: float) -> str:
@@ -160,15 +165,21 @@ def _observed(column: ModelledColumn, value: float) -> str:
     return column.spell(np.array([value]), None)[0] if half_digit(column) else spelled(column, value)
 
 
-def _parts(n: int) -> list[Ints]:
-    """The places of n rows, at random in one part more than there may be exceptions."""
-    dealt = np.random.default_rng(0).permutation(n)
-    return [np.sort(dealt[start :: most_of(n) + 1]) for start in range(most_of(n) + 1)] if n >= FEWEST else []
+def parts_of(n: int) -> list[Ints]:
+    """The places of n rows at random, in one part more than there may be exceptions where these are few, so that one
+    part has none of them; of more rows some in parts of so many that one has hardly any, and some in smaller ones."""
+    if n < FEWEST:
+        return []
+    dealt, count = np.random.default_rng(0).permutation(n), min(MOST, most_of(n)) + 1
+    if n < count * (PART + SMALL_PART):
+        return [np.sort(dealt[start::count][:PART]) for start in range(count)]
+    ends = np.cumsum([0, *[PART] * LARGE_PARTS, *[SMALL_PART] * LARGE_PARTS])
+    return [np.sort(dealt[start:end]) for start, end in itertools.pairwise(ends)]
 
 
 def most_of(n: int) -> int:
     """Exceptions among so many rows at most."""
-    return min(MOST, max(ALWAYS, int(SHARE * n)))
+    return max(ALWAYS, int(SHARE * n))
 
 
 def _excepted(every: CodedRows, part: CodedRows, one: Redundant, way: Way) -> Excepted | None:

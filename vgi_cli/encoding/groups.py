@@ -20,6 +20,7 @@ from vgi_cli.columns.lookups import Lookup
 from vgi_cli.columns.notation import quantities
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import Alarm, first_names, folded, kind_flag, named, typed
 from vgi_cli.table.base import Table
@@ -550,7 +551,7 @@ def analyses(ranked: Ranked, by: str, places: Places) -> list[Alike]:
     if N > LOOKED_AT and G >= MANY_GROUPS:
         rows = np.flatnonzero(places < G * LOOKED_AT // N)
     elif N > LOOKED_AT:
-        rows = np.linspace(0, N - 1, LOOKED_AT).astype(np.int64)
+        rows = evenly(N, LOOKED_AT)
     groups, out = places[rows], []
     for name, ranks in ranked.columns:
         if name != by and (one := _analysis(name, ranks[rows].astype(np.float64), groups, G)) is not None:

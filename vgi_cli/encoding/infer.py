@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn, get_args
 
 import numpy as np
 
-from vgi_cli.columns.base import Carried, Column, Empty, Encoding, Request, Role, Transform
+from vgi_cli.columns.base import Carried, Column, Empty, Encoding, ModelledColumn, Request, Role, Transform
 from vgi_cli.columns.bounds import asked_for
 from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.datetime import Moment, century_note, duration_note, midnight_note, several_note
@@ -39,19 +39,28 @@ from vgi_cli.encoding.absent import NONE, levels_beside_holes
 from vgi_cli.encoding.check import IMPUTED, BareRows, Holes
 from vgi_cli.encoding.codes import suspected_codes, without_codes
 from vgi_cli.encoding.comparisons import comparisons_among
-from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_excepted
+from vgi_cli.encoding.exceptions import excepted_words, without_excepted
 from vgi_cli.encoding.headers import headless, refuse_headers, split_by_blanks
-from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
+from vgi_cli.encoding.key_exceptions import excepted_key_words
 from vgi_cli.encoding.keys import answering_keys, gaps_by_keys, keys_among
 from vgi_cli.encoding.local_parts import local_parts
 from vgi_cli.encoding.mostly_empty import mostly_empty_among
+from vgi_cli.encoding.nearly import Exceptions, counted, exceptions_among, nearly_words
 from vgi_cli.encoding.nested import nested_among
 from vgi_cli.encoding.orders import orders_among
 from vgi_cli.encoding.pairs import pairs_among
 from vgi_cli.encoding.proportional import proportional
 from vgi_cli.encoding.prorated import prorated_among, prorated_words
 from vgi_cli.encoding.quantities import as_quantity, quantities_among, quantity_words
-from vgi_cli.encoding.redundant import Redundant, candidates, looked_for, redundant, redundant_notes
+from vgi_cli.encoding.redundant import (
+    Redundant,
+    candidates,
+    coded_candidates,
+    codes_of,
+    looked_for,
+    redundant,
+    redundant_notes,
+)
 from vgi_cli.encoding.relations import relations_among
 from vgi_cli.encoding.sharp import sharp_among
 from vgi_cli.encoding.silent_keys import silent_key_words
@@ -109,15 +118,16 @@ def infer_schema(
     Raises UsageError for names and kinds that cannot be meant, InputError for columns that cannot be used.
     """
     kinds = dict(kinds or {})
-    schema, quantities, found, skips = _inferred(table, Said(ids, exclude, kinds, unbounded, bounds, encoding, rows))
-    excepted = excepted_among(table, schema)
+    inferred = _inferred(table, Said(ids, exclude, kinds, unbounded, bounds, encoding, rows))
+    schema, quantities, found, skips, apart = inferred
+    excepted, keys = (exceptions_among(table, schema) if apart is None else apart).left(schema)
     twins = without_excepted(redundant(found, schema), excepted)
     doubts = [*suspects(table, schema, kinds, skips), *redundant_notes(twins, schema)]
-    keys = excepted_keys(table, schema, [one.relation.names[0] for one in excepted])
     if encoding.relations == "keep" and looked_for(table, schema):
         doubts += capped(local_parts(table, schema))
     doubts += capped(unshown_lines(table, schema))
-    doubts += capped([*excepted_words(excepted, table, schema), *excepted_key_words(keys, schema)])
+    exceptions = [*nearly_words(table, schema), *excepted_words(excepted, table, schema)]
+    doubts += capped([*exceptions, *excepted_key_words(keys, schema)])
     doubts += capped(silent_key_words(table, schema))
     doubts += prorated_words(table, schema)
     return schema, _notes(table, schema, rows is not None, kinds) + quantities + doubts
@@ -151,12 +161,14 @@ class _Inferred(NamedTuple):
     quantities  lines on the columns that are numbers, though they look like codes
     found       what may be computed from other columns
     skips       where columns have no cell
+    apart       what a few rows contradict; None: that was not looked for
     """
 
     schema: Schema
     quantities: list[str]
     found: list[Redundant]
     skips: list[Skipped]
+    apart: Exceptions | None
 
 
 def _inferred(table: Table, said: Said) -> _Inferred:
@@ -171,10 +183,16 @@ def _inferred(table: Table, said: Said) -> _Inferred:
         quantities = capped(quantity_words(computed, schema))
     found = candidates(table, schema) if looked_for(table, schema) else []
     skips = skipped(table, schema)
+    apart: Exceptions | None = None
     if keep:
-        schema = _keeping(table, schema, found, skips)
+        alone, schema = schema, _keeping(table, schema, found, skips)
+        if looked_for(table, alone):
+            apart = exceptions_among(table, schema, lambda part: _between(part, alone))
+            if apart.clean is not table:
+                found, skips = candidates(apart.clean, alone), skipped(apart.clean, alone)
+                schema = counted(table, _keeping(apart.clean, alone, found, skips))
     schema = replace(schema, mostly_empty=mostly_empty_among(table, schema, skips))
-    return _Inferred(schema, quantities, found, skips)
+    return _Inferred(schema, quantities, found, skips, apart)
 
 
 def infer_columns(table: Table, said: Said, numbers: Collection[str] = ()) -> Schema:
@@ -322,6 +340,23 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
     prorated = prorated_among(CodedRows.of(table, schema), relations) if looked else ()
     schema = replace(schema, comparisons=compared, prorated=prorated)
     return gaps_by_keys(table, replace(schema, unanswered=unanswered_among(table, schema, skips, kept)))
+
+
+def _between(part: Table, schema: Schema) -> Schema:
+    """What holds between columns of a schema in some rows of its table, but for what follows from keys, and which cells
+    go with no others: a part says little of rare ones."""
+
+    def constant(column: Column) -> bool:
+        codes = codes_of(part, column) if isinstance(column, ModelledColumn) else None
+        return codes is not None and not np.nanmin(codes, initial=np.inf) < np.nanmax(codes, initial=-np.inf)
+
+    schema = replace(schema, columns=tuple(column for column in schema.columns if not constant(column)))
+    relations = relations_among(part, schema, coded_candidates(part, schema), computed=False)
+    bare = without_codes(part, replace(schema, relations=relations))
+    orders = orders_among(part, schema, relations, bare)
+    relations = nested_among(part, schema, relations)
+    schema = replace(schema, relations=(*relations, *pairs_among(part, schema, relations, ())), orders=orders)
+    return replace(schema, comparisons=comparisons_among(part, schema, bare))
 
 
 def _check_modelled(table: Table, schema: Schema, flags: Mapping[str, str], some: bool) -> None:

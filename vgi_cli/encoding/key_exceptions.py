@@ -75,7 +75,7 @@ def excepted_keys(table: Table, schema: Schema, settled: Collection[str] = ()) -
             off = _off(key.places, own)
             if off is None or not _sure(rows, key, name, own, off, len(schema.columns)):
                 continue
-            if _again(key.places, own, off) or _by_another(rows, key, name, own, off, len(schema.columns)):
+            if _again(key.places, own, off) or explained_by_another(rows, key, name, own, off.where):
                 continue
             if (key.name, name) in back and (np.bincount(own[own >= 0])[own[off.where]] > 1).any():
                 continue  # the key follows from the column, of which a value has a key of its own
@@ -139,15 +139,15 @@ def _again(keys: Ints, values: Ints, off: _Off) -> bool:
     return bool((np.unique(np.stack([keys[at], values[at]]), axis=1, return_counts=True)[1] > 1).any())
 
 
-def _by_another(rows: GroupedRows, key: Key, name: str, own: Ints, off: _Off, columns: int) -> bool:
-    """Whether a third column says that the rows which are off are right: the key follows from it and the column, with
-    the values own [N], in all rows, but not from the column alone, and these rows have another cell there than the
+def explained_by_another(rows: GroupedRows, key: Key, name: str, own: Ints, off: Bools) -> bool:
+    """Whether a third column says that the rows which are `off` [N] are right: the key follows from it and the column,
+    with the values own [N], in all rows, but not from the column alone, and these rows have another cell there than the
     others of their keys (a pay of two grades, in another step of each)."""
-    at = np.flatnonzero(off.where)
-    clean = np.where(off.where, -1, own)
+    at = np.flatnonzero(off)
+    clean = np.where(off, -1, own)
     if not np.isin(own[at], clean).all() or decides(clean, key.places):
         return False
-    enough = ENOUGH + 3 * float(np.log(columns))
+    enough = ENOUGH + 3 * float(np.log(len(rows.codes)))
     for other, codes in rows.codes.items():
         third = value_places(codes)
         if other in (name, key.name) or third.max() <= 0:

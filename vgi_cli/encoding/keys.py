@@ -20,6 +20,7 @@ from vgi_cli.columns.lookups import First, Lookup, digest, first_of
 from vgi_cli.columns.notation import quantities
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints, value_places
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.independence import GroupedRows
@@ -176,12 +177,21 @@ def answering_keys(table: Table, schema: Schema, rows: Bools) -> list[str]:
 
 def unlike_keys(table: Table, schema: Schema) -> list[int]:
     """Of each lookup of a schema, in how many rows of a table the cell is observed and is not what the key says."""
+    return [int(off.sum()) for off in rows_unlike_keys(table, schema)]
+
+
+def rows_unlike_keys(table: Table, schema: Schema) -> Iterator[Bools]:
+    """Of each lookup of a schema these rows [N]."""
     columns = {column.name: column for column in schema.encoded}
-    counts, keys = [], _Digests(table, schema, np.arange(table.N))
+    keys = _Digests(table, schema, np.arange(table.N))
     for one in schema.lookups:
         said, codes = keys.said(one), codes_of(table, columns[one.name])
-        counts.append(int((~np.isnan(said) & ~np.isnan(codes) & (said != codes)).sum()))
-    return counts
+        yield ~np.isnan(said) & ~np.isnan(codes) & (said != codes)
+
+
+def said_by_key(table: Table, schema: Schema, one: Lookup, rows: Ints) -> Floats:
+    """[n] what a lookup says of some rows [n] of a table; NaN: nothing."""
+    return _Digests(table, schema, rows).said(one)
 
 
 class _Digests:
@@ -260,7 +270,7 @@ def carried_keys(table: Table, schema: Schema) -> Iterator[Key]:
 def first_keys(table: Table, schema: Schema, codes: Iterable[Floats]) -> Iterator[Key]:
     """What comes first in the texts of columns that are carried, where these begin alike in several rows, and some
     column of `codes` [N] each may follow from that."""
-    some = np.unique(np.linspace(0, table.N - 1, FIRST_LOOK).astype(int))
+    some = evenly(table.N, FIRST_LOOK)
     known = [value_places(own)[some] for own in codes]
     for texts in _carried(table, schema):
         looked = texts._replace(places=texts.places[some])

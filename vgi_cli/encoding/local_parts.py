@@ -9,6 +9,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.calendar import SECONDS
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import first_names
 from vgi_cli.encoding.dates import by_its_clock, counted, part_between
@@ -23,7 +24,7 @@ def local_parts(table: Table, schema: Schema) -> list[str]:
     """A line for each column of times in a zone whose offset changes that has dates or parts beside it which follow
     from its local times in all rows that are looked at, and from no other such column before it."""
     lines, said = [], set[str]()
-    some = np.linspace(0, table.N - 1, min(table.N, LOOKED_AT)).astype(int)
+    some = evenly(table.N, LOOKED_AT)
     for moment in schema.encoded:
         if not isinstance(moment, Moment) or not moment.clock.changes:
             continue

@@ -20,6 +20,7 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.orders import SMALL, Order
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.scale import decades
 from vgi_cli.columns.schema import Schema
@@ -160,7 +161,7 @@ class _Cells(NamedTuple):
     @classmethod
     def of(cls, codes: Floats) -> _Cells:
         seen = codes[~np.isnan(codes)]
-        some = seen[np.linspace(0, len(seen) - 1, min(len(seen), ROWS)).astype(int)] if len(seen) else seen
+        some = seen[evenly(len(seen), ROWS)] if len(seen) else seen
         return cls(codes, codes[:FIRST_LOOK], np.sort(some))
 
     def times(self, per: float) -> _Cells:
@@ -214,12 +215,15 @@ def _crossing(low: Floats, high: Floats) -> float:
 
 def crossings(table: Table, schema: Schema) -> list[int]:
     """Of each order of a schema, in how many rows of a table both cells are observed and out of order."""
+    return [int(off.sum()) for off in crossing_rows(table, schema)]
+
+
+def crossing_rows(table: Table, schema: Schema) -> Iterator[Bools]:
+    """Of each order of a schema these rows [N]."""
     columns = {column.name: column for column in schema.encoded}
     codes = {name: codes_of(table, columns[name]) for name in {n for one in schema.orders for n in (one.low, one.high)}}
-    return [
-        int(crossed(one.per[0] * codes[one.low], one.per[1] * codes[one.high] + one.shift).sum())
-        for one in schema.orders
-    ]
+    for one in schema.orders:
+        yield crossed(one.per[0] * codes[one.low], one.per[1] * codes[one.high] + one.shift)
 
 
 def keep_orders(

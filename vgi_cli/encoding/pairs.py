@@ -17,6 +17,7 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.lookups import Lookup
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints, value_places
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.independence import GroupedRows
@@ -100,7 +101,7 @@ def _few(column: ModelledColumn, codes: Floats) -> Ints | None:
 
 def _some(values: np.ndarray, count: int) -> np.ndarray:
     """So many of the rows of values [N, ..], evenly spread; all of fewer."""
-    return values if len(values) <= count else values[np.linspace(0, len(values) - 1, count).astype(int)]
+    return values[evenly(len(values), count)]
 
 
 def _together(a: Ints, b: Ints) -> Ints:

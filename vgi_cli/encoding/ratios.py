@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.places import evenly
 from vgi_cli.encoding.redundant import MOST_NOTED, NEAR, ROUNDING, ByPairs, Redundant
 from vgi_cli.encoding.sums import CodedRows
 
@@ -31,7 +32,7 @@ def ratio_candidates(every: CodedRows, names: Sequence[str], settled: Collection
     if not 2 < len(names) <= MOST_NOTED:
         return
     x = every.codes(names)
-    x = x[np.linspace(0, len(x) - 1, min(len(x), ROWS)).astype(int)]
+    x = x[evenly(len(x), ROWS)]
     halves, sd = every.digits(names).halves, np.array([every.columns[name].deviation for name in names])
     own = np.flatnonzero([name not in settled for name in names] & (halves <= OPEN * sd))
     most = np.square(np.maximum(NEAR, ROUNDING * halves[own] / sd[own]))

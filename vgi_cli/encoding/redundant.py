@@ -22,6 +22,7 @@ from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.periods import PERIODS
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip, Threshold, alike_skips
@@ -198,15 +199,23 @@ def every_kept(
     def counts(names: Iterable[str]) -> bool:
         return moved is None or not set(moved).isdisjoint(names)
 
+    def order(one: Order) -> str:
+        return one.words_of_ties() if ties else one.words()
+
     return [
-        *(relation_words(one, schema, whole=whole) for one in schema.relations if counts(one.names)),
-        *(one.words() for one in schema.lookups if counts((one.name,))),
-        *(one.words_of_ties() if ties else one.words() for one in schema.orders if counts((one.low, one.high))),
+        *(_but(one.but, relation_words(one, schema, whole=whole)) for one in schema.relations if counts(one.names)),
+        *(_but(one.but, one.words()) for one in schema.lookups if counts((one.name,))),
+        *(_but(one.but, order(one)) for one in schema.orders if counts((one.low, one.high))),
         *(_skip_words(same, schema) for same in alike_skips(schema.skips) if counts((same[0].name,))),
         *(_threshold_words(one, schema) for one in schema.thresholds if counts((one.name,))),
         *(_zeros_words(one, schema) for one in _shown_zeros(schema) if counts(one.names)),
-        *(_comparison_words(one, schema) for one in schema.comparisons if counts(one.names)),
+        *(_but(one.but, _comparison_words(one, schema)) for one in schema.comparisons if counts(one.names)),
     ]
+
+
+def _but(rows: int, words: str) -> str:
+    """Words for what so many rows of the fit contradict."""
+    return f"{words} (but for {rows:,} row{'s' * (rows > 1)})" if rows else words
 
 
 def _skip_words(same: Sequence[Skip], schema: Schema) -> str:
@@ -368,6 +377,13 @@ def candidates(table: Table, schema: Schema) -> list[Redundant]:
         *_parts_of_dates(columns, codes),
         *_numbers(columns, codes),
     ]
+
+
+def coded_candidates(table: Table, schema: Schema) -> list[Redundant]:
+    """The same, but for copies and for numbers that are computed from others."""
+    columns, codes = schema.encoded, {column.name: codes_of(table, column) for column in schema.encoded}
+    coded = (_levels, _groups, _bands, _parts_of_dates, _numbers)
+    return [one for search in coded for one in search(columns, codes)]
 
 
 def numeric_candidates(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
@@ -636,7 +652,7 @@ def share_candidates(shares: Sequence[str], numbers: Mapping[str, Floats]) -> It
             for whole, log in _one_and(numbers[share]) if by and share != one.name else ():
                 x = np.stack([log, *(logs[name] for name in by), logs[one.name]], 1)
                 x = x[np.isfinite(x).all(1)]
-                z = _standardised(x[np.linspace(0, len(x) - 1, min(len(x), FEW_ROWS)).astype(int)])
+                z = _standardised(x[evenly(len(x), FEW_ROWS)])
                 if len(z) >= FEWEST and z.any(0).all() and np.sqrt(np.mean(_left(z[:, :-1], z[:, -1]) ** 2)) <= NEAR:
                     yield Redundant(one.name, (share, *by), "product", percent=(share, whole))
 
@@ -686,9 +702,9 @@ def _linear(
     if len(whole) < max(FEWEST, 2 * len(kept)):
         if len(kept) > MOST_NOTED:
             return lines
-        some = np.linspace(0, len(x) - 1, min(len(x), FEW_ROWS)).astype(int)
+        some = evenly(len(x), FEW_ROWS)
         return lines + _pursued([names[i] for i in kept], x[some][:, kept], _Left(near[kept], halves[kept]))
-    some = whole[np.linspace(0, len(whole) - 1, min(len(whole), ROWS)).astype(int)]
+    some = whole[evenly(len(whole), ROWS)]
     most = _Left(near[kept], halves[kept])
     return lines + _of_several([names[i] for i in kept], _standardised(x[some][:, kept]), most, spanned)
 

@@ -116,13 +116,16 @@ FEWEST_APART, DISTANCES = 30, 60
 distances that are kept."""
 
 
-def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) -> tuple[Relation, ...]:
+def relations_among(
+    table: Table, schema: Schema, found: Sequence[Redundant], *, computed: bool = True
+) -> tuple[Relation, ...]:
     """The relations among candidates for redundant columns that hold in every row in which they can be checked, by more
     rows than chance explains; of each column the first that is exact, else the first that is rounded, else the first
     sum in which all are, else one column from which it differs by a few values alone; and the date or
     the levels from which it follows, or the column that it is, cut off, beside that. What follows from the levels of
     one column may follow from a date too, which limits that date. Of completed years it is said from which date to
-    which other one they are, in place of a rounded sum of dates."""
+    which other one they are, in place of a rounded sum of dates. `computed`: whether shares, logarithms, ratios,
+    extremes and percentages are looked for, which are no candidates."""
     relations: dict[str, Relation] = {}
     every = CodedRows.of(table, schema)
     for way, one in itertools.product(WAYS, found):
@@ -139,7 +142,7 @@ def relations_among(table: Table, schema: Schema, found: Sequence[Redundant]) ->
                 relations[one.name] = said_of
     whole = {name: with_unshown_parts(one, every) for name, one in _once(relations, every).items()}
     relations = {name: one for name, one in whole.items() if one is not None}
-    if looked_for(table, schema):
+    if computed and looked_for(table, schema):
         settled = [name for name, one in relations.items() if not one.coded]
         _take(share_relations(every, settled), relations, every)
         _take(logs_among(every, relations), relations, every)
@@ -373,14 +376,18 @@ def logs_among(every: CodedRows, settled: Collection[str]) -> list[Relation]:
 
 def departures(table: Table, schema: Schema) -> list[int]:
     """Of each relation of a schema, in how many rows of a table all its cells are observed and do not keep to it."""
+    return [int(off.sum()) for off in departing_rows(table, schema)]
+
+
+def departing_rows(table: Table, schema: Schema) -> Iterator[Bools]:
+    """Of each relation of a schema these rows [N]."""
     columns = {column.name: column for column in schema.encoded}
-    counts = []
     for relation in schema.relations:
         own = [columns[name] for name in relation.names]
         codes = np.stack([codes_of(table, column) for column in own], 1)
-        whole = _complete(codes)
-        counts.append(int(departing(relation, whole, half_digit(own[0])).sum()))
-    return counts
+        off, whole = np.zeros(table.N, bool), np.flatnonzero(~np.isnan(codes).any(1))
+        off[whole] = departing(relation, codes[whole], half_digit(own[0]))
+        yield off
 
 
 def departing(relation: Relation, values: Floats, half: float) -> Bools:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.places import evenly
 
 TERMS = 400
 """Terms of the Fourier series by which the density of a sum of three or more uniform numbers is computed."""
@@ -33,7 +34,7 @@ def by_rounding(left: Floats, halves: Floats) -> bool:
     if not len(left) or not len(halves):
         return True
     width = 2 * halves.sum()
-    left = left[np.linspace(0, len(left) - 1, min(len(left), MOST_ROWS)).astype(int)]
+    left = left[evenly(len(left), MOST_ROWS)]
 
     def log_density(x: Floats) -> Floats:
         return np.asarray(np.log((1 - STRAY) * density(x, halves) * width + STRAY))

@@ -11,6 +11,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats, Ints
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import named
@@ -53,7 +54,7 @@ def seasons(table: Table, schema: Schema) -> list[str]:
     holed = [one for one in schema.encoded if isinstance(one, Number) and table.missing(one.name).any()][:COLUMNS]
     if not moments or not holed or not ROWS <= table.N:
         return []
-    some = np.linspace(0, table.N - 1, min(table.N, LOOKED_AT)).astype(int)
+    some = evenly(table.N, LOOKED_AT)
     codes = {column.name: codes_of(table, column)[some] for column in schema.encoded[: 2 * COLUMNS]}
     beside = {
         column.name: _indicators(codes[column.name], numbers=isinstance(column, Number))

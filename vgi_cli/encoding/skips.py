@@ -19,6 +19,7 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip, Threshold, Unanswered, Unasked, Undefined, alike_skips, levels_without
@@ -250,7 +251,7 @@ def thresholds_among(table: Table, schema: Schema, skips: Sequence[Skip], bare: 
     thresholds = []
     for (name, side, limit), others in groups.items():
         beside = np.sort(codes[name][_asked(table, others) & ~np.isnan(codes[name])])
-        ranks = np.linspace(0, len(beside) - 1, min(VALUES, len(beside))).round().astype(int)
+        ranks = evenly(len(beside), VALUES)
         thresholds.append(Threshold(name, side, limit, tuple(others), tuple(beside[ranks].tolist())))
     against = contradictions(table, replace(schema, skips=(), thresholds=tuple(thresholds)))
     return tuple(one for one, rows in zip(thresholds, against, strict=True) if not rows)

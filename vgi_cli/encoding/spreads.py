@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.spreads import Spread
@@ -71,7 +72,7 @@ def _spread(name: str, logs: bool, codes: dict[str, Floats], shuffled: Ints) -> 
 
 def _some(rows: Ints) -> Ints:
     """ROWS of some rows, or all."""
-    return np.asarray(rows[np.linspace(0, len(rows) - 1, min(len(rows), ROWS)).astype(int)])
+    return np.asarray(rows[evenly(len(rows), ROWS)])
 
 
 def _distance(values: Floats) -> float:

@@ -17,6 +17,7 @@ from vgi_cli.columns.base import Column, ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.scale import codec
 from vgi_cli.encoding.redundant import EXACT, ROUNDING, half_digit, pairwise_r
 from vgi_cli.table.base import Table
@@ -84,7 +85,7 @@ def _even(x: Floats, y: Floats) -> bool:
 def some_rows(table: Table, rows: Bools | None) -> Ints:
     """Which rows decide how columns go together, ROWS of `rows` [N] at most; None: of all."""
     every = np.arange(table.N) if rows is None else np.flatnonzero(rows)
-    return every[np.linspace(0, len(every) - 1, min(len(every), ROWS)).astype(int)] if len(every) else every
+    return every[evenly(len(every), ROWS)] if len(every) else every
 
 
 def observed_codes(table: Table, column: Column, some: Ints) -> Floats:

@@ -20,6 +20,7 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.structural_zeros import Part, StructuralZeros
 from vgi_cli.encoding.apart import Apart
@@ -450,7 +451,7 @@ def _seen(first: Floats, second: Floats) -> tuple[tuple[float, float], ...]:
     both = ~(np.isnan(first) | np.isnan(second))
     a, b = first[both], second[both]
     order = np.lexsort((b, a))
-    some = order[np.linspace(0, len(order) - 1, min(SEEN, len(order))).round().astype(int)]
+    some = order[evenly(len(order), SEEN)]
     return tuple(zip(a[some].tolist(), b[some].tolist(), strict=True))
 
 

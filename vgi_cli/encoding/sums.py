@@ -12,6 +12,7 @@ import numpy as np
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.numerals import Bools, Floats, Ints
+from vgi_cli.columns.places import evenly
 from vgi_cli.columns.relations import PARTS_OF_ONE, HalfWay, Relation, factors_of, halves_at
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.digits import MANY, significant_of
@@ -356,7 +357,7 @@ def _near(fit: Floats, inverse: Sequence[float] = ()) -> Iterator[tuple[Floats, 
 
 def some_rows(x: Floats) -> Floats:
     """MOST_ROWS of some rows, evenly spread."""
-    return x[np.linspace(0, len(x) - 1, MOST_ROWS).astype(int)] if len(x) > MOST_ROWS else x
+    return x[evenly(len(x), MOST_ROWS)]
 
 
 def _closest(z: Floats, y: Floats) -> Floats:

@@ -17,6 +17,7 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.orders import Chance, Line, Order, Term, Ties
+from vgi_cli.columns.places import evenly
 from vgi_cli.encoding.redundant import as_number, half_digit
 
 NOISE = 1e-12
@@ -70,7 +71,7 @@ def ties_of(pair: Pair, small: Floats, others: Mapping[str, _Column]) -> Ties | 
     others  the columns that may say something of it, these two included, with their codes
     """
     both = np.flatnonzero(~np.isnan(pair.a) & ~np.isnan(pair.b))
-    some = both[np.linspace(0, len(both) - 1, min(len(both), ROWS)).astype(int)]
+    some = both[evenly(len(both), ROWS)]
     a, b = pair.a[some], pair.b[some]
     equal = same(a, b)
     lows, highs = as_number(pair.low), as_number(pair.high)
@@ -103,7 +104,7 @@ def ties_of(pair: Pair, small: Floats, others: Mapping[str, _Column]) -> Ties | 
     by_likely = (by_lines or by_chance) and int(whole.sum()) >= NEAREST
     apart = np.flatnonzero(whole if by_likely else ~equal)
     apart = apart[np.lexsort((a[apart], b[apart]))]
-    apart = apart[np.linspace(0, len(apart) - 1, min(SEEN, len(apart))).round().astype(int)]
+    apart = apart[evenly(len(apart), SEEN)]
     return Ties(
         float(equal.mean()),
         *chances,

@@ -18,10 +18,11 @@ from vgi_cli.commands.dry_run import DryRun
 from vgi_cli.commands.memory import require_files, require_memory
 from vgi_cli.commands.pages import refuse_page, require_extra
 from vgi_cli.commands.requests import Request
-from vgi_cli.encoding.exceptions import excepted_among, excepted_words, without_excepted
-from vgi_cli.encoding.key_exceptions import excepted_key_words, excepted_keys
+from vgi_cli.encoding.exceptions import excepted_words, without_excepted
+from vgi_cli.encoding.key_exceptions import excepted_key_words
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.encoding.missingness import Missingness, missingness
+from vgi_cli.encoding.nearly import exceptions_among, nearly_words
 from vgi_cli.encoding.redundant import (
     Redundant,
     candidates,
@@ -191,9 +192,9 @@ def _described(
     absent = {column.name: int(table.missing(column.name).sum()) for column in schema.columns}
     holes = missingness(table.absent(schema.modelled), schema.modelled)
     twins = redundant(candidates(table, schema), schema)
-    excepted = excepted_among(table, schema)
-    others, apart = without_excepted(twins, excepted), excepted_words(excepted, table, schema)
-    keys = excepted_keys(table, schema, [one.relation.names[0] for one in excepted])
+    excepted, keys = exceptions_among(table, schema).left(schema)
+    others = without_excepted(twins, excepted)
+    apart = [*nearly_words(table, schema), *excepted_words(excepted, table, schema)]
     apart += excepted_key_words(keys, schema)
     lines = [*not_kept(others, schema), *apart]
     kept = {relation.names[0] for relation in schema.relations}
