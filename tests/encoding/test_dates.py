@@ -219,10 +219,10 @@ class TestFound:
             "'year' is the year of 'at'",
         }
 
-    def test_not_where_a_row_is_off_or_rows_are_few(self) -> None:
+    def test_not_where_rows_are_off_or_few(self) -> None:
         frame = parted()[["date", "month", "x"]]
         assert [one.words() for one in schema_of(frame).relations] == ["'month' is the month of 'date'"]
-        assert not schema_of(frame.assign(month=frame.month.mask(frame.index == 9, 13 - frame.month))).relations
+        assert not schema_of(frame.assign(month=frame.month.mask(frame.index % 50 == 9, 13 - frame.month))).relations
         assert not schema_of(frame.head(10)).relations
 
     def test_levels_of_a_few_dates_say_nothing_of_others(self) -> None:

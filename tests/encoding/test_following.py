@@ -82,9 +82,12 @@ class TestFound:
             (("other", "score"), "groups"),
         }
 
-    def test_not_where_a_row_is_off(self) -> None:
+    def test_not_where_rows_are_off_again_and_again(self) -> None:
         frame = priced()
         frame.loc[17, "price"] = 3.33
+        assert {one.names[0]: one.but for one in schema_of(frame).relations} == {"price": 1, "since": 0}
+        same = frame.index[frame["product"] == frame["product"][17]]
+        frame.loc[same[:2], "price"] = 3.33
         assert [one.names[0] for one in schema_of(frame).relations] == ["since"]
 
     def test_of_levels_seen_once_nothing_is_said(self) -> None:

@@ -633,7 +633,7 @@ def test_the_schema_alone_is_the_same_and_nothing_else_is_looked_for(
     frame["asked"] = np.where(frame.country == "fr", np.nan, np.arange(200) % 7)
     table = from_frame(frame)
     whole, notes = infer_schema(table, **said._asdict())
-    monkeypatch.setattr(infer, "excepted_among", None)
+    monkeypatch.setattr(infer, "nearly_words", None)
     monkeypatch.setattr(infer, "suspects", None)
     assert schema_alone(table, said) == whole and notes
     assert bool(whole.relations) == bool(whole.skips) == (said.encoding.relations == "keep")

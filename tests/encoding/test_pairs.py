@@ -108,9 +108,11 @@ class TestFound:
         other.loc[[7, 8], "price"] = 9.9
         assert departures(from_frame(other), schema) == [0, 2]
 
-    def test_not_where_a_row_is_off(self) -> None:
+    def test_not_where_rows_are_off_again_and_again(self) -> None:
         frame = kinds()
         frame.loc[17, "price"] = 2.7
+        assert [one.but for one in schema_of(frame).pairs] == [1]
+        frame.loc[frame.index % 50 == 17, "price"] = 2.7
         assert not schema_of(frame).pairs
 
     def test_not_what_one_column_decides(self) -> None:

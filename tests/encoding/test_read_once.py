@@ -86,6 +86,6 @@ def test_no_relations_are_searched_for_where_columns_alone_are_refitted(
     def fail(*_: object) -> None:
         raise AssertionError("searched")
 
-    for search in ("candidates", "relations_among", "suspects", "excepted_among"):
+    for search in ("candidates", "relations_among", "suspects", "exceptions_among"):
         monkeypatch.setattr(infer, search, fail)
     assert refitted(schema, table, Recipe(), rows).columns == (schema.columns[0], *expected[1:])

@@ -163,9 +163,11 @@ class TestFound:
         schema = schema_of(frame)
         assert completed(schema) == ["'maturity' = 'start' + 'term' months"]
 
-    def test_one_row_with_another_day_is_enough_to_say_nothing(self) -> None:
+    def test_one_row_with_another_day_is_named_and_several_are_enough_to_say_nothing(self) -> None:
         frame = loans()
         frame.loc[7, "maturity"] += pd.Timedelta(days=1)
+        assert [one.but for one in schema_of(frame).relations if one.ends] == [1]
+        frame.loc[frame.index % 30 == 7, "maturity"] += pd.Timedelta(days=1)
         assert not any(one.ends for one in schema_of(frame).relations)
 
     def test_of_few_rows_or_terms_nothing_is_said(self) -> None:

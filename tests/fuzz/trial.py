@@ -194,7 +194,7 @@ def call(arguments: Sequence[str], stdin: bytes = b"") -> Done:
 
 STAYING = ("carried", "empty")
 """Kinds whose holes stay."""
-WHOLE, NUMBER = r'("?\s*[+-]?\d+\s*"?)', r'("?\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*"?)'
+WHOLE, NUMBER = r'("?\s*[+-]?\d+\s*"?)', r'("?\s*[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*"?)'
 """Fills that are numbers."""
 
 
@@ -259,7 +259,9 @@ def _check_csv(case: Case, text: str, names: Mapping[str, str | None], long: boo
         cell = found[group + 1]
         if _is_level(names[name], cell):
             continue
-        if _is_hole(cell, tokens) or (names[name] is None and not math.isfinite(float(cell.strip('"').strip()))):
+        if _is_hole(cell, tokens) or (
+            names[name] is None and not math.isfinite(float(cell.strip('"').replace(",", "")))
+        ):
             raise Wrong(f"a fill of {name!r} is {found[group + 1]}")
 
 

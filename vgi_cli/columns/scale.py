@@ -286,7 +286,10 @@ def fit_scale(
     over = log_ends(values, step, logs) if not spikes and heaps is None and not few else None
     if over is not None:
         below, above = (_logarithm(values + side * widths, over) for side in (-0.5, 0.5))
-        values, widths = 0.5 * (below + above), above - below
+        if np.ptp(middle := 0.5 * (below + above)) > 0:  # else neighbours have one logarithm
+            values, widths = middle, above - below
+        else:
+            over = None
     values = stretched(values, 0.5, spikes, step, heaps)
     linear = replace(_standard(values), logs=over)
     gaps = few and bool((np.diff(np.unique(values)) > 1.5 * step).any())
@@ -295,7 +298,8 @@ def fit_scale(
     u, widths = (values - linear.mean) / linear.sd, widths / linear.sd
     cells = _Cells.of(u, widths) if widths.any() else None
     edges = [_edges(u, widths, own) for own in rooms]
-    u_k, z_k, slope = _normal_knots(u, cells, edges) if cells is None or not few else _knots_of_few(cells)
+    apart = _knots_of_few(cells) if few and cells is not None else None
+    u_k, z_k, slope = _normal_knots(u, cells, edges) if apart is None else apart
     tail = None
     if over is None and not spikes and not few and len(u) >= FEWEST and widths.mean() < COARSE:
         tail, slope = _lower_tail(values - 0.5 * widths * linear.sd, linear, u_k, z_k, slope)
@@ -346,10 +350,10 @@ def log_ends(values: Floats, step: float, logs: bool | None) -> tuple[float, flo
 
 def _standard(values: Floats) -> Scale:
     """Mean and standard deviation, without overflow or underflow of squares; of values that are close together too."""
-    low = float(values.min())
-    unit = float(values.max()) - low
-    small = (values - low) / unit
-    return Scale(low + unit * float(small.mean()), unit * float(small.std()))
+    low = 0.5 * float(values.min())
+    unit = 0.5 * float(values.max()) - low  # half the range, which may overflow
+    small = (0.5 * values - low) / unit
+    return Scale(2 * (low + unit * float(small.mean())), 2 * unit * float(small.std()))
 
 
 def _triples(u: Floats, z: Floats, slope: Floats) -> tuple[tuple[float, float, float], ...]:
@@ -404,10 +408,10 @@ def _normal_knots(u: Floats, cells: _Cells | None, rooms: Sequence[Sequence[_Edg
     return knots, z, _slopes(knots, z, spread)
 
 
-def _knots_of_few(cells: _Cells) -> tuple[Floats, Floats, Floats]:
+def _knots_of_few(cells: _Cells) -> tuple[Floats, Floats, Floats] | None:
     """Knots (u, normal score, slope) of a smooth map to the standard normal by which each of few values has as much
     room as its share, and what lies in a gap between two of them hardly any: the edges of their cells, and places
-    within these, which are uniform there."""
+    within these, which are uniform there. None where cells are too narrow for float64 numbers."""
     n, half, score = int(cells.counts.sum()), 0.5 * cells.widths, np.vectorize(NormalDist().inv_cdf)
     above = np.minimum(np.cumsum(cells.counts) / n, 1 - 0.5 / n)
     below = np.append(0.5 / n, above[:-1])
@@ -421,7 +425,10 @@ def _knots_of_few(cells: _Cells) -> tuple[Floats, Floats, Floats]:
     z[1:, 0] = np.where(joined, 0.5 * (z[1:, 0] + z[:-1, -1]), z[1:, 0])
     kept = np.ones(knots.shape, bool)
     kept[:-1, -1] = ~joined
-    return knots[kept], z[kept], _slopes(knots[kept], z[kept], _spread(np.repeat(cells.values, cells.counts)))
+    u, z = knots[kept], z[kept]
+    if not np.diff(u).min() > 0 or not np.diff(z).min() > 0:
+        return None
+    return u, z, _slopes(u, z, _spread(np.repeat(cells.values, cells.counts)))
 
 
 def _slopes(knots: Floats, z: Floats, spread: float) -> Floats:

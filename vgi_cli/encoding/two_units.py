@@ -22,6 +22,8 @@ MIXED = {18.02: "mg/dl and mmol/l of glucose", 88.4: "µmol/l and mg/dl of creat
 NEAR = {3.6: "km/h and m/s", 2.54: "cm and inches", 2.2046: "pounds and kg", 1.609: "km and miles"}
 """Other factors, and the units that people mix; those that are near 1, as two groups of one unit may be by chance."""
 DEGREES, ZERO, FAHRENHEIT = 1.8, 32.0, "degrees Fahrenheit and Celsius"
+HOTTEST = 1e6
+"""Numbers that may be degrees, at most: squares of others may overflow."""
 FEWEST = 5
 """Different numbers in each unit, at least."""
 ALIKE = 2.0
@@ -97,7 +99,11 @@ def _much(low: Floats, high: Floats) -> str | None:
                 f", or {one:,} times ({own}?)" for one, own in MIXED.items() if one != factor and off[one] <= error
             ]
             return f"{factor:,} times as much" + (f" ({units}?)" if units is not None else "".join(others))
-    if _agree(low, (high - ZERO) / DEGREES) and _exactly(low, (high - ZERO) / DEGREES, KNOWN * float(low.mean())):
+    if (
+        high.max() <= HOTTEST
+        and _agree(low, (high - ZERO) / DEGREES)
+        and _exactly(low, (high - ZERO) / DEGREES, KNOWN * float(low.mean()))
+    ):
         return f"{DEGREES} times as much and {ZERO:.0f} ({FAHRENHEIT}?)"
     return None
 
