@@ -251,7 +251,7 @@ def test_bounds_hides_a_tail_and_prints_what_becomes_of_codes(tmp_path: Path, mo
     lines = lines[5:]
     assert all(re.fullmatch(r"codes (with x|alone), fa, read as whole number: .*", line) for line in lines)
     never = [float(line.split("never occur ")[1].split("%")[0]) for line in lines]
-    assert len(never) == 2 and min(never) > 50
+    assert len(never) == 2 and max(never) < 5  # of few values each has its room
 
 
 def test_tails_compares_each_row_under_both_transforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

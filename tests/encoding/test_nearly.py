@@ -11,6 +11,7 @@ import pytest
 from tests.encoding.test_relations import hidden, holed, kept
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.encoding.redundant import every_kept, half_digit
 from vgi_cli.encoding.relations import departing
@@ -171,3 +172,18 @@ def test_some_rows_of_a_table_are_a_table() -> None:
     bare = some.without({"year": np.ones(5, bool), "city": np.ones(5, bool)})
     assert bare.missing("year").all() and np.isnan(bare.numeric("year")).all()
     assert (bare.column("city").distinct.places == -1).all() and not some.missing("year").all()
+
+
+def test_the_rows_of_the_fit_are_not_said_again_of_its_table_but_those_of_a_new_one_are() -> None:
+    own = spoiled("to the day", ROWS)
+    schema = schema_alone(from_frame(own))
+
+    def said(rows: pd.DataFrame) -> list[str]:
+        return [note for note in check(from_frame(rows), schema) if "fills keep to it all the same" in note]
+
+    assert not said(own)
+    other = own.copy()
+    other.loc[[1, 2], "renewal"] += pd.Timedelta("90D")
+    (line,) = said(other)
+    words = "'renewal' is as far from 'start' as was seen (but for 3 rows) in every row of the fit; 5 rows of"
+    assert line.startswith(words)

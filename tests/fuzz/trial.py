@@ -194,7 +194,7 @@ def call(arguments: Sequence[str], stdin: bytes = b"") -> Done:
 
 STAYING = ("carried", "empty")
 """Kinds whose holes stay."""
-WHOLE, NUMBER = r'("?\s*[+-]?\d+\s*"?)', r'("?\s*[+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*"?)'
+WHOLE, NUMBER = r'("?\s*[+-]?\d+\s*"?)', r'("?\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*"?)'
 """Fills that are numbers."""
 
 
@@ -224,7 +224,7 @@ def _check_outputs(case: Case, schema: Any, imputed: Done) -> None:
 
 
 ANY = r'("?[^"\n]+?"?)'
-"""A fill of a column of dates or times."""
+"""A fill of a column of dates or times, or of numbers that have more than digits."""
 
 
 def _is_level(pattern: str | None, cell: str) -> bool:
@@ -234,6 +234,8 @@ def _is_level(pattern: str | None, cell: str) -> bool:
 
 def _fills(column: Mapping[str, Any]) -> str | None:
     """A pattern of the fills of a column; None: they are numbers."""
+    if column.get("notation") is not None:  # with a unit, or marks between thousands
+        return ANY
     if column["kind"] in ("numeric", "integer", "constant"):
         return None
     levels = [column["level"]] if "level" in column else [*column.get("levels", ()), *column.get("rare", ())]
@@ -260,7 +262,7 @@ def _check_csv(case: Case, text: str, names: Mapping[str, str | None], long: boo
         if _is_level(names[name], cell):
             continue
         if _is_hole(cell, tokens) or (
-            names[name] is None and not math.isfinite(float(cell.strip('"').replace(",", "")))
+            names[name] is None and not math.isfinite(float(cell.strip('"').strip()))
         ):
             raise Wrong(f"a fill of {name!r} is {found[group + 1]}")
 

@@ -219,7 +219,7 @@ class Schema:
             "format": self.format,
             "relations": [_written(one) for one in self.relations],
             "orders": [_written(one) for one in self.orders],
-            "skips": [_adapter(Skip).dump_python(one, mode="json") for one in self.skips],
+            "skips": [_written(one) for one in self.skips],
             "thresholds": [_adapter(Threshold).dump_python(one, mode="json") for one in self.thresholds],
             "unasked": [_adapter(Unasked).dump_python(one, mode="json") for one in self.unasked],
             "structural_zeros": [
@@ -326,10 +326,10 @@ class _Document:
     prorated: tuple[Prorated, ...] = ()
 
 
-def _written(kept: Relation | Order | Lookup | Comparison) -> dict[str, Any]:
+def _written(kept: Relation | Order | Skip | Lookup | Comparison) -> dict[str, Any]:
     """What fills keep to as JSON, without what only relations have that cut off, and how many rows contradict it where
     none does."""
-    adapter = next(_adapter(kind) for kind in (Relation, Order, Lookup, Comparison) if isinstance(kept, kind))
+    adapter = next(_adapter(kind) for kind in (Relation, Order, Skip, Lookup, Comparison) if isinstance(kept, kind))
     raw: dict[str, Any] = adapter.dump_python(kept, mode="json")
     return {name: value for name, value in raw.items() if value or name not in ("beyond", "but")}
 

@@ -27,12 +27,14 @@ class Skip:
     level   the code of the level
     others  the columns
     shares  how often each level occurs where one of them is observed
+    but     rows of the fit that contradict it
     """
 
     name: str
     level: NonNegativeInt
     others: tuple[str, ...]
     shares: tuple[NonNegativeFloat, ...]
+    but: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
         sound = 0 < len(set(self.others)) == len(self.others) and self.name not in self.others

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from vgi_cli.columns.wording import SHOWN, Alarm, are, capped, first_cell, hole_
 from vgi_cli.encoding.comparisons import breaks
 from vgi_cli.encoding.keys import answering_keys, unlike_keys
 from vgi_cli.encoding.orders import crossings
-from vgi_cli.encoding.redundant import every_kept
+from vgi_cli.encoding.redundant import every_kept, rows_against, shown_zeros
 from vgi_cli.encoding.relations import departures
 from vgi_cli.encoding.skips import contradictions
 from vgi_cli.encoding.structural_zeros import meetings
@@ -139,7 +140,7 @@ class Check:
             self._observed[column.name] += int((~cells.missing).sum())
         if self._unseen == "missing":
             forget_unseen(table, self._schema)
-        schema = self._schema
+        schema = replace(self._schema, structural_zeros=tuple(shown_zeros(self._schema)))
         departing = [*departures(table, schema), *unlike_keys(table, schema), *crossings(table, schema)]
         departing += [*contradictions(table, schema), *meetings(table, schema), *breaks(table, schema)]
         self._departures = [a + b for a, b in zip(self._departures, departing, strict=True)]
@@ -171,8 +172,8 @@ class Check:
         notes += map(Alarm, capped([str(one) for one in found if one in urgent]))
         notes += [str(one) for one in told if not one.finding.several]
         notes += capped([str(one) for one in told if one.finding.several])
-        for words, count in zip(every_kept(schema), self._departures, strict=True):
-            if count:
+        for words, count, before in zip(every_kept(schema), self._departures, rows_against(schema), strict=True):
+            if count and count != before:  # else these are the rows of the fit
                 rows = f"{count:,} row{'s' * (count > 1)} of {label} depart{'s' * (count == 1)} from it"
                 notes.append(f"{words} in every row of the fit; {rows}, and fills keep to it all the same")
         if [n for n in self._names if n in schema.modelled] != list(schema.modelled):

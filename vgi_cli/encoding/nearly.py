@@ -16,6 +16,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints, value_places
 from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.skips import Skip
 from vgi_cli.encoding.comparisons import breaking_rows
 from vgi_cli.encoding.exceptions import (
     SHARE,
@@ -33,11 +34,12 @@ from vgi_cli.encoding.keys import Key, rows_unlike_keys, said_by_key
 from vgi_cli.encoding.orders import crossing_rows
 from vgi_cli.encoding.redundant import codes_of, rule_words
 from vgi_cli.encoding.relations import departing_rows, enough
+from vgi_cli.encoding.skips import most_beside_skips, rows_beside_skips, skip_exceptions
 from vgi_cli.table.base import Table
 from vgi_cli.table.some_rows import SomeRows
 
-Kept: TypeAlias = Relation | Lookup | Order | Comparison
-T = TypeVar("T", Relation, Lookup, Order, Comparison)
+Kept: TypeAlias = Relation | Lookup | Order | Skip | Comparison
+T = TypeVar("T", Relation, Lookup, Order, Skip, Comparison)
 AS_NEAR = 20
 """Rows for each that is out of order, or in another band, that lie between it and where it should be, fewest."""
 AGAIN = 0.001
@@ -57,7 +59,8 @@ class _Against(NamedTuple):
     @property
     def few(self) -> bool:
         """Whether these are so few that a cell of each may be wrong."""
-        return 0 < int(self.off.sum()) <= most_of(self.of)
+        most = most_beside_skips(self.of) if isinstance(self.kept, Skip) else most_of(self.of)
+        return 0 < int(self.off.sum()) <= most
 
 
 class Exceptions(NamedTuple):
@@ -96,6 +99,8 @@ def exceptions_among(table: Table, schema: Schema, search: Callable[[Table], Sch
 
     for one in _in_parts(table, schema, search) if search is not None else ():
         set_apart(one.names, one.off)
+    for name, other, rows in skip_exceptions(table, schema):
+        set_apart([name, other], rows)
     for excepted in found.computed:
         if not excepted.near:
             set_apart(excepted.relation.names, np.isin(np.arange(table.N), excepted.rows))
@@ -138,6 +143,7 @@ def counted(table: Table, schema: Schema) -> Schema:
         relations=those(schema.relations),
         lookups=those(schema.lookups),
         orders=those(schema.orders),
+        skips=those(schema.skips),
         comparisons=those(schema.comparisons),
     )
 
@@ -150,7 +156,7 @@ def nearly_words(table: Table, schema: Schema) -> list[str]:
 
 
 def _all(schema: Schema) -> Iterator[Kept]:
-    yield from itertools.chain(schema.relations, schema.lookups, schema.orders, schema.comparisons)
+    yield from itertools.chain(schema.relations, schema.lookups, schema.orders, schema.skips, schema.comparisons)
 
 
 def _names(one: Kept) -> tuple[str, ...]:
@@ -160,6 +166,8 @@ def _names(one: Kept) -> tuple[str, ...]:
             return (one.name,)
         case Order():
             return one.low, one.high
+        case Skip():
+            return one.name, *one.others
         case _:
             return one.names
 
@@ -192,6 +200,7 @@ def _against(table: Table, schema: Schema) -> Iterator[_Against]:
         departing_rows(table, schema),
         rows_unlike_keys(table, schema),
         crossing_rows(table, schema),
+        rows_beside_skips(table, schema),
         breaking_rows(table, schema),
     )
     for one, off in zip(_all(schema), flags, strict=True):
@@ -200,6 +209,8 @@ def _against(table: Table, schema: Schema) -> Iterator[_Against]:
             held = np.logical_and.reduce([~np.isnan(codes[name]) for name in names])
             if isinstance(one, Lookup):
                 held &= ~table.missing(one.by)
+            if isinstance(one, Skip):
+                held = one.excludes(codes[one.name])
             yield _Against(one, names, off, int(held.sum()))
 
 
@@ -207,7 +218,7 @@ def _no_chance(rows: GroupedRows, one: _Against) -> bool:
     """Whether rows speak for something that a few contradict, these may be wrong, and nothing says why they are not; of
     numbers of which one is computed `excepted_among` asks that, and of what follows from keys `excepted_keys`."""
     kept, codes = one.kept, rows.codes
-    if isinstance(kept, Lookup) or not one.few or _explained(codes, one):
+    if isinstance(kept, Lookup | Skip) or not one.few or _explained(codes, one):
         return False
     cells = np.stack([codes[name] for name in one.names], 1)
     held = ~np.isnan(cells).any(1)
@@ -296,17 +307,23 @@ def _words(one: _Against, table: Table, schema: Schema) -> str:
     cells = np.stack([own[rows] for own in codes], 1)
     where = []
     for row, own, said in zip(rows.tolist(), cells, _said(one.kept, cells, by_key).tolist(), strict=True):
-        texts = [columns[name].spell(np.array([code]), None)[0] for name, code in zip(one.names, own, strict=True)]
-        shown = ", ".join(f"'{name}' is {text}" for name, text in zip(one.names, texts, strict=True))
+        texts = {
+            name: columns[name].spell(np.array([code]), None)[0]
+            for name, code in zip(one.names, own, strict=True)
+            if not np.isnan(code)
+        }
+        shown = ", ".join(f"'{name}' is {text}" for name, text in texts.items())
         if np.isfinite(said):
             other = spelled(columns[one.names[0]], said)
             beside = np.flatnonzero((keys == keys[row]) & ~one.off & ~np.isnan(codes[0]))
             there = f"and {other} in row {int(beside[0]) + 1:,}" if len(beside) == 1 else f"not {other}"
-            shown = f"'{one.names[0]}' is {texts[0]}, {there}"
+            shown = f"'{one.names[0]}' is {texts[one.names[0]]}, {there}"
         where.append(f"row {row + 1:,} ({shown})")
     what = one.kept.words() if isinstance(one.kept, Lookup) else rule_words(one.kept, schema)
-    both = isinstance(one.kept, Lookup) or len(one.names) == 2
-    return mended_words(what, "both" if both else "all of these", where, one.of, kept=True)
+    held = "both" if isinstance(one.kept, Lookup) or len(one.names) == 2 else "all of these"
+    if isinstance(one.kept, Skip):
+        held = f"'{columns[one.kept.name].spell(np.array([float(one.kept.level)]), None)[0]}'"
+    return mended_words(what, held, where, one.of, kept=True)
 
 
 def _keys(one: _Against, table: Table, codes: Sequence[Floats]) -> Floats:
@@ -324,7 +341,7 @@ def _said(one: Kept, cells: Floats, by_key: Floats) -> Floats:
     match one:
         case Lookup():
             return by_key
-        case Order():
+        case Order() | Skip():
             return np.full(len(cells), np.nan)
         case Comparison():
             return one.said(cells[:, 1], cells[:, 2])

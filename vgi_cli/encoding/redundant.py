@@ -203,17 +203,30 @@ def every_kept(
         return one.words_of_ties() if ties else one.words()
 
     return [
-        *(_but(one.but, relation_words(one, schema, whole=whole)) for one in schema.relations if counts(one.names)),
-        *(_but(one.but, one.words()) for one in schema.lookups if counts((one.name,))),
-        *(_but(one.but, order(one)) for one in schema.orders if counts((one.low, one.high))),
-        *(_skip_words(same, schema) for same in alike_skips(schema.skips) if counts((same[0].name,))),
+        *(but_for(one.but, relation_words(one, schema, whole=whole)) for one in schema.relations if counts(one.names)),
+        *(but_for(one.but, one.words()) for one in schema.lookups if counts((one.name,))),
+        *(but_for(one.but, order(one)) for one in schema.orders if counts((one.low, one.high))),
+        *(
+            but_for(sum(one.but for one in same), _skip_words(same, schema))
+            for same in alike_skips(schema.skips)
+            if counts((same[0].name,))
+        ),
         *(_threshold_words(one, schema) for one in schema.thresholds if counts((one.name,))),
-        *(_zeros_words(one, schema) for one in _shown_zeros(schema) if counts(one.names)),
-        *(_but(one.but, _comparison_words(one, schema)) for one in schema.comparisons if counts(one.names)),
+        *(_zeros_words(one, schema) for one in shown_zeros(schema) if counts(one.names)),
+        *(but_for(one.but, _comparison_words(one, schema)) for one in schema.comparisons if counts(one.names)),
     ]
 
 
-def _but(rows: int, words: str) -> str:
+def rows_against(schema: Schema) -> list[int]:
+    """How many rows of the fit contradict each of these."""
+    skips = [sum(one.but for one in same) for same in alike_skips(schema.skips)]
+    rules = len(schema.thresholds) + len([*shown_zeros(schema)])
+    relations, lookups = [one.but for one in schema.relations], [one.but for one in schema.lookups]
+    orders, comparisons = [one.but for one in schema.orders], [one.but for one in schema.comparisons]
+    return [*relations, *lookups, *orders, *skips, *[0] * rules, *comparisons]
+
+
+def but_for(rows: int, words: str) -> str:
     """Words for what so many rows of the fit contradict."""
     return f"{words} (but for {rows:,} row{'s' * (rows > 1)})" if rows else words
 
@@ -230,7 +243,7 @@ def _threshold_words(one: Threshold, schema: Schema) -> str:
     return one.words(column.spell(np.array([one.limit]), None)[0])
 
 
-def _shown_zeros(schema: Schema) -> Iterator[StructuralZeros]:
+def shown_zeros(schema: Schema) -> Iterator[StructuralZeros]:
     """The structural zeros of a schema but for numbers beyond all that were observed: these go with nothing."""
     columns = dict(zip(schema.modelled, schema.encoded, strict=True))
     for one in schema.structural_zeros:

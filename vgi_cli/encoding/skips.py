@@ -7,7 +7,7 @@ A model learns nothing of what such columns hold there, and takes it to be as li
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, cast
 
@@ -51,6 +51,9 @@ DIGITS = 12
 """Of a limit that is one step beyond a number, which arithmetic may leave some more."""
 VALUES = 100
 """Values of a column that are kept to draw from."""
+
+SEEN_BESIDE = 0.02
+"""Share of the rows of a level that may have a cell which the others lack, most."""
 
 Side = Literal["below", "above"]
 
@@ -105,6 +108,43 @@ def skipped(table: Table, schema: Schema) -> list[Skipped]:
                 skip = Skip(column.name, level, others, _shares(codes[asked & known], levels))
                 found.append(Skipped(skip, tuple(nats[own].tolist())))
     return found
+
+
+def most_beside_skips(rows: int) -> int:
+    """Of so many rows of a level how many may have a cell of another column, which the others lack, for one of both
+    cells to be wrong there."""
+    return max(1, int(SEEN_BESIDE * rows))
+
+
+def skip_exceptions(table: Table, schema: Schema) -> Iterator[tuple[str, str, Bools]]:
+    """Columns of a few levels and others of which there are cells in so few rows of a level that one of these [N] may
+    be wrong: all other rows of the level have none, and most of other levels have one."""
+    choice = np.log(max(sum(map(max, (c.level_counts for c in schema.encoded))) * len(schema.encoded), 1))
+    for column in schema.encoded:
+        levels = len(list(column.levels)) if isinstance(column, Levelled) else 0
+        if not 2 <= levels <= MOST_LEVELS:
+            continue
+        codes, unknown = codes_of(table, column), _codes_among(column)
+        rows = _counts(codes[~np.isnan(codes)], levels)
+        most = np.array([most_beside_skips(count) for count in rows.tolist()])
+        for other in schema.encoded:
+            observed = ~table.missing(other.name)
+            if other is column or observed.all():
+                continue
+            cells = _counts(codes[observed & ~np.isnan(codes)], levels)
+            asked = cells > most
+            share = cells[asked].sum() / max(int(rows[asked].sum()), 1)
+            for level in np.flatnonzero((cells > 0) & ~asked & (rows >= FEWEST)).tolist():
+                nats = -rows[level] * np.log1p(-min(share, 0.999)) - log_choices(int(rows[level]), int(cells[level]))
+                if share >= ASKED and nats >= ENOUGH + choice and level not in unknown:
+                    yield column.name, other.name, (codes == level) & observed
+
+
+def rows_beside_skips(table: Table, schema: Schema) -> Iterator[Bools]:
+    """Of each skip of a schema the rows [N] of a table that contradict it."""
+    columns = {column.name: column for column in schema.encoded}
+    for one in schema.skips:
+        yield one.excludes(codes_of(table, columns[one.name])) & _asked(table, one.others)
 
 
 def _codes_among(column: ModelledColumn) -> list[int]:

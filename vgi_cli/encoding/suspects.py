@@ -16,7 +16,7 @@ from vgi_cli.columns.base import Column, ModelledColumn
 from vgi_cli.columns.blanks import flags_of, undefined_in, undefined_where
 from vgi_cli.columns.levelled import Levelled, number_of
 from vgi_cli.columns.number import THREE, Number, mostly_threes
-from vgi_cli.columns.numerals import EXACT, Floats, plain
+from vgi_cli.columns.numerals import EXACT, Bools, Floats, plain
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Threshold
 from vgi_cli.columns.wording import (
@@ -409,12 +409,13 @@ def _skipped(table: Table, schema: Schema, found: Sequence[Skipped]) -> list[str
                 f"'{name}' is missing, and may be filled {either(free)} all the same"
             )
         where = f"'{name}' is {either(quoted)}"
-        lines.append((name, _unasked(others, int(one.excludes(codes).sum()), where, flags_of(one, schema)), against))
+        rows = _rows_without(one.excludes(codes), others, table)
+        lines.append((name, _unasked(others, f"{rows} where {where}", flags_of(one, schema)), against))
     for rule in _thresholds(table, schema, found):
         limit = columns[rule.name].spell(np.array([rule.limit]), None)[0]
-        rows = int(rule.excludes(codes_of(table, columns[rule.name])).sum())
-        where = f"'{rule.name}' is {rule.side} {limit}"
-        what = _unasked(rule.others, rows, where, flags_of(rule, schema))
+        rows = _rows_without(rule.excludes(codes_of(table, columns[rule.name])), rule.others, table)
+        where = f"{rows} where '{rule.name}' is {rule.side} {limit}"
+        what = _unasked(rule.others, where, flags_of(rule, schema))
         lines.append((rule.name, f"{what}; else they are extrapolated", ""))
     names = list(dict.fromkeys(name for name, _, _ in lines))
     if len(lines) == 1:
@@ -453,12 +454,19 @@ def _restated(names: Sequence[str]) -> str:
     )
 
 
-def _unasked(others: Sequence[str], rows: int, where: str, flags: str) -> str:
-    """A line on columns that have no cell in so many rows; `flags` leave them blank."""
+def _rows_without(rows: Bools, others: Sequence[str], table: Table) -> str:
+    """`the 263 rows`, `262 of the 263 rows`: how many of some rows [N] have no cell of some columns, which few have."""
+    without = int((rows & np.logical_and.reduce([table.missing(other) for other in others])).sum())
+    every = f"the {int(rows.sum()):,} rows"
+    return every if without == rows.sum() else f"{without:,} of {every}"
+
+
+def _unasked(others: Sequence[str], where: str, flags: str) -> str:
+    """A line on columns that have no cell in some rows; `flags` leave them blank."""
     one = len(others) == 1
     has, apply = ("has", "it does") if one else ("have", "they do")
     return (
-        f"{named('column', others)} {has} no cell in the {rows:,} rows where {where}, and cells in most others: if "
+        f"{named('column', others)} {has} no cell in {where}, and cells in most others: if "
         f"{apply} not apply there, the fills of these rows mean nothing (`vgi impute {flags}` leaves them "
         "blank)"
     )

@@ -32,6 +32,7 @@ from vgi_cli.encoding.redundant import (
     redundant_notes,
     unlooked,
 )
+from vgi_cli.encoding.skips import skipped
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.errors import InputError, RefusedColumns, UsageError
 from vgi_cli.fitting.tables import inferred, read, row_weights
@@ -192,13 +193,14 @@ def _described(
     absent = {column.name: int(table.missing(column.name).sum()) for column in schema.columns}
     holes = missingness(table.absent(schema.modelled), schema.modelled)
     twins = redundant(candidates(table, schema), schema)
-    excepted, keys = exceptions_among(table, schema).left(schema)
+    exceptions = exceptions_among(table, schema)
+    excepted, keys = exceptions.left(schema)
     others = without_excepted(twins, excepted)
     apart = [*nearly_words(table, schema), *excepted_words(excepted, table, schema)]
     apart += excepted_key_words(keys, schema)
     lines = [*not_kept(others, schema), *apart]
     kept = {relation.names[0] for relation in schema.relations}
-    doubts = suspects(table, schema, said)
+    doubts = suspects(table, schema, said, skipped(exceptions.clean, schema))
     told = {*doubts, *redundant_notes(others, schema), *capped(apart)}
     values: dict[str, Any] = {
         "format": FORMAT,
