@@ -187,3 +187,27 @@ def test_the_rows_of_the_fit_are_not_said_again_of_its_table_but_those_of_a_new_
     (line,) = said(other)
     words = "'renewal' is as far from 'start' as was seen (but for 3 rows) in every row of the fit; 5 rows of"
     assert line.startswith(words)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_cells_of_a_question_that_a_few_rows_answer_though_it_was_not_theirs(count: int) -> None:
+    rng = np.random.default_rng(3)
+    smoker = rng.choice(["no", "yes"], N)
+    cigarettes = np.where(smoker == "yes", rng.integers(1, 40, N).astype(float), np.nan)
+    rows = np.flatnonzero(smoker == "no")[:count]
+    cigarettes[rows] = 7
+    own = pd.DataFrame({"smoker": smoker, "cigarettes": cigarettes, "x": rng.normal(size=N).round(2)})
+    table = from_frame(own)
+    schema, notes = infer_schema(table)
+    words, no = "'smoker' is not 'no' where 'cigarettes' is observed", int((smoker == "no").sum())
+    assert f"{words} (but for {count} row{'s' * (count > 1)})" in every_kept(schema)
+    line, bare = (
+        next(note for note in notes if note.startswith(start)) for start in (words, "column 'cigarettes' has")
+    )
+    assert line.startswith(f"{words}, in {no - count} of the {no} rows that have 'no', but not in row {rows[0] + 1} (")
+    assert "('smoker' is no, 'cigarettes' is 7)" in line and f"no cell in {no - count} of the {no} rows where" in bare
+    assert Schema.from_json(schema.to_json()) == schema and not [
+        note for note in check(table, schema) if "depart" in note
+    ]
+    own.loc[own.smoker == "no", "cigarettes"] = np.where(rng.random(no) < 0.1, 7, np.nan)
+    assert not [words for words in every_kept(schema_alone(from_frame(own))) if "'cigarettes'" in words]

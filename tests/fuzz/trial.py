@@ -261,9 +261,7 @@ def _check_csv(case: Case, text: str, names: Mapping[str, str | None], long: boo
         cell = found[group + 1]
         if _is_level(names[name], cell):
             continue
-        if _is_hole(cell, tokens) or (
-            names[name] is None and not math.isfinite(float(cell.strip('"').strip()))
-        ):
+        if _is_hole(cell, tokens) or (names[name] is None and not math.isfinite(float(cell.strip('"').strip()))):
             raise Wrong(f"a fill of {name!r} is {found[group + 1]}")
 
 

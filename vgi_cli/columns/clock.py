@@ -36,6 +36,8 @@ from vgi_cli.columns.periods import PERIODS, first_days, periods_of, unit_of, we
 DECIMALS: Mapping[Tick, int] = {**dict.fromkeys(PERIODS, 0), "D": 0, "s": 0, "ms": 3, "us": 6, "ns": 9}
 """Digits of a value that a tick needs, from the coarsest tick on: values are seconds, or days and longer."""
 DAY = 86_400
+FARTHEST = 2.0**63 - 2.0**10
+"""Ticks from the origin that 64 bits hold, most."""
 STEPS = (DAY, 3600, 60)
 """Seconds, of which a column may hold multiples only."""
 EMPTY, WIDER, CHANCE = 10_800, 1.5, 0.05
@@ -412,7 +414,8 @@ class Clock:
         return np.asarray(ticks % (DAY * self.per)) if self.what == "time" else ticks
 
     def _apart(self, values: Floats) -> Ints:
-        """The same from the origin on; apart from it, so that large numbers lose nothing."""
+        """The same from the origin on; apart from it, so that large numbers lose nothing. Within what 64 bits hold."""
+        values = np.clip(values, -FARTHEST / self.per, FARTHEST / self.per)
         whole = np.floor(values)
         parts = np.rint((values - whole) * self.per)
         return np.asarray(whole.astype(np.int64) * self.per + parts.astype(np.int64))

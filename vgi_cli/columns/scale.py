@@ -350,10 +350,10 @@ def log_ends(values: Floats, step: float, logs: bool | None) -> tuple[float, flo
 
 def _standard(values: Floats) -> Scale:
     """Mean and standard deviation, without overflow or underflow of squares; of values that are close together too."""
-    low = 0.5 * float(values.min())
-    unit = 0.5 * float(values.max()) - low  # half the range, which may overflow
-    small = (0.5 * values - low) / unit
-    return Scale(2 * (low + unit * float(small.mean())), 2 * unit * float(small.std()))
+    low = float(values.min())
+    unit = float(values.max()) - low
+    small = (values - low) / unit
+    return Scale(low + unit * float(small.mean()), unit * float(small.std()))
 
 
 def _triples(u: Floats, z: Floats, slope: Floats) -> tuple[tuple[float, float, float], ...]:
