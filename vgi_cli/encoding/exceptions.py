@@ -1,5 +1,5 @@
-"""Relations between numbers that hold in all rows but a few, in which some cell may be wrong: they are named, so that
-it can be mended, and fills do not keep to them."""
+"""Relations between numbers that hold in all rows but a few, in which some cell may be wrong: these rows are named, so
+that it can be mended."""
 
 from __future__ import annotations
 
@@ -167,12 +167,15 @@ def _observed(column: ModelledColumn, value: float) -> str:
 
 def parts_of(n: int) -> list[Ints]:
     """The places of n rows at random, in one part more than there may be exceptions where these are few, so that one
-    part has none of them; of more rows some in parts of so many that one has hardly any, and some in smaller ones."""
+    part has none of them; of more rows some in parts of so many that one has hardly any, and some in smaller ones. Of
+    few rows all but those of each part too."""
     if n < FEWEST:
         return []
     dealt, count = np.random.default_rng(0).permutation(n), min(MOST, most_of(n)) + 1
     if n < count * (PART + SMALL_PART):
-        return [np.sort(dealt[start::count][:PART]) for start in range(count)]
+        parts = [dealt[start::count] for start in range(count)]
+        parts += [np.setdiff1d(dealt, part) for part in parts] if n < PART else []
+        return [np.sort(rows[:PART]) for rows in parts]
     ends = np.cumsum([0, *[PART] * LARGE_PARTS, *[SMALL_PART] * LARGE_PARTS])
     return [np.sort(dealt[start:end]) for start, end in itertools.pairwise(ends)]
 

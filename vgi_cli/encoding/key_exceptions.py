@@ -1,5 +1,5 @@
-"""What follows from a key in all rows but a few, in which some cell may be wrong: they are named, so that it can be
-mended, and fills do not keep to it."""
+"""What follows from a key in all rows but a few, in which some cell may be wrong: these rows are named, so that it can
+be mended."""
 
 from __future__ import annotations
 
