@@ -11,9 +11,9 @@ import pytest
 from tests.table.helpers import from_text
 from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.ordinal import Ordinal
+from vgi_cli.columns.word_scales import in_order
 from vgi_cli.columns.wording import Alarm
 from vgi_cli.encoding.infer import infer_schema, schema_alone
-from vgi_cli.encoding.spellings import in_order
 from vgi_cli.table.base import Table
 
 N = 60
