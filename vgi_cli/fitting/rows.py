@@ -165,7 +165,7 @@ def _left_out(table: Table, schema: Schema, recipe: Recipe) -> list[str]:
     others = _not_taken(schema, recipe)
     if others and len(others) == len(schema.modelled) and not schema.constants:
         raise InputError(
-            f"{table.label}: no column that can be modelled: --carry-others carries {named('level column', others)}",
+            f"{table.label}: no column left to model: --carry-others carries {named('column', others)} of levels",
             who_takes_levels(recipe.model.name),
         )
     return others
