@@ -260,7 +260,7 @@ COMPLETERS = ExtensionPoint(
             CompleterTraits({"imputations": 1}, single=True),
         ),
         "mice": Entry(
-            "chained equations, one draw of each Bayesian linear regression an imputation; logistic ones of levels",
+            "chained equations: Bayesian linear regressions, beside levels with matching; levels by logistic ones",
             "vgi_cli.completers.regressions:mice",
             CompleterTraits({"imputations": 5, "iterations": 10}, proper=True),
         ),
