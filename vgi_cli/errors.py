@@ -154,7 +154,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`did you mean 'x'?` for the nearest valid name, else the list of them: the text of a hint."""
     names = sorted(known)
     close = closest(name, names)
-    return "expected one of: " + ", ".join(names) if close is None else f"did you mean '{close}'?"
+    return "expected one of: " + ", ".join(names) if close is None else did_you_mean(close)
+
+
+def did_you_mean(name: str) -> str:
+    """The hint that one name may be meant."""
+    return f"did you mean '{name}'?"
 
 
 def nearest_file(path: Path) -> str:

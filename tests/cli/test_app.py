@@ -360,3 +360,10 @@ def test_a_command_of_two_words_stands_under_the_first(monkeypatch: pytest.Monke
     monkeypatch.setattr(app, "build_app", app.build_app.__wrapped__)  # not the one that was built before
     assert "  evaluate " in vgi("group", "--help").out
     assert vgi("group", "evaluate", "--checkpoint", "r").err.startswith("error: missing argument 'DATA'")
+
+
+def test_help_says_what_models_and_imputers_do_with_levels(vgi: Vgi) -> None:
+    lines = [line.split(maxsplit=1) for line in vgi("fit", "--help").out.splitlines() if line.startswith("    ")]
+    told = {line[0]: line[1] for line in lines if len(line) == 2}
+    assert told["fa"].endswith("numbers only") and "numbers and levels" in told["mixture"]
+    assert "levels by logistic" in told["mice"]

@@ -69,3 +69,12 @@ def test_values_that_pile_up_are_numbers_to_a_model_of_numbers(vgi: Vgi) -> None
     assert vgi(*fa, "--out", "run").code == 0 and "spikes: room" in Path("run/recipe.yaml").read_text()
     assert vgi("fit", "spent.csv", "--out", "split", "--model", "mixture", "--set", "bootstrap=none").code == 0
     assert "spikes: split" in Path("split/recipe.yaml").read_text()
+
+
+def test_where_that_leaves_no_column_models_that_take_levels_are_named(vgi: Vgi) -> None:
+    Path("levels.csv").write_text("a,b\n" + "".join(f"{'xyz'[i % 3]},{'lh'[i % 2]}\n" for i in range(60)) + "x,\n")
+    for flags in ([], ["--dry-run"]):
+        done = vgi("fit", "levels.csv", "--model", "fa", "--carry-others", *flags)
+        assert done.code == 2
+        what = "levels.csv: no column left to model: --carry-others carries columns 'a', 'b' of levels"
+        assert what in done.err and "--model mixture or flow or flow-ar or vae takes them" in done.err

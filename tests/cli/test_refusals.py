@@ -291,6 +291,9 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (["data.csv", "--id", "nmae"], "--id nmae: data.csv has no such column", "did you mean 'name'?"),
         (["data.csv", "--exclude", "x"], "--exclude x: data.csv has no such column", "expected one of"),
         (["data.csv", "--column", "a"], "--column: expected NAME=KIND", "for example --column age=integer"),
+        (["data.csv", "--column", "a=Categorical"], "--column: expected NAME=KIND", "did you mean 'categorical'?"),
+        (["data.csv", "--column", "a=nominal:x,y"], "--column: expected NAME=KIND", "did you mean 'categorical'?"),
+        (["data.csv", "--column", "a=b=float"], "--column: expected NAME=KIND", "did you mean 'numeric'?"),
         (
             ["data.csv", "--column", "a=integer:3"],
             "--column a=integer:3: after the colon comes 1234.5 as the column writes it",

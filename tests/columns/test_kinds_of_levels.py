@@ -80,6 +80,20 @@ def test_truth_values_of_another_table_may_be_spelled_otherwise() -> None:
 
 
 @pytest.mark.parametrize(
+    ("cells", "listed"),
+    [
+        (["Ideal", "Fair", "Good", "Very Good", "Premium"], "Fair,Good,Very Good,Premium,Ideal'` if that is their"),
+        (["low", "high", "mid"], "low,mid,high` if that is their"),
+        (["b", "a", "c"], "a,b,c` in their"),
+    ],
+)
+def test_a_known_scale_is_offered_in_its_order(cells: list[str], listed: str) -> None:
+    with pytest.raises(InputError) as caught:
+        column_of(cells, "ordinal")
+    assert f"x=ordinal:{listed} order" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
     ("cells", "kind", "message"),
     [
         (["a", "b"], "boolean", "--column x=boolean: which level is true is not known"),

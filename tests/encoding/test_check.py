@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.table.helpers import from_text, save
 from vgi_cli.columns.wording import Alarm
-from vgi_cli.encoding.check import Check, Holes, check
+from vgi_cli.encoding.check import UNSEEN, Check, Holes, check
 from vgi_cli.encoding.infer import infer_schema, schema_alone
 from vgi_cli.errors import InputError
 from vgi_cli.table.frames import from_frame
@@ -129,3 +130,37 @@ def test_few_cells_far_outside_are_a_note_and_a_hundredth_of_the_column_a_warnin
         (note,) = [note for note in checking.notes() if "far outside" in note]
         assert isinstance(note, Alarm) == urgent
         assert note.endswith("other units, or a code for missing? Else fit again with such rows, or without the column")
+
+
+FITTED = "sex,a\n" + "".join(f"{level},{i}\n" for i, level in enumerate(["low", "mid", "top"] * 10))
+
+
+@pytest.mark.parametrize(
+    ("cells", "near"),
+    [
+        (["Low"], "did you mean 'low'? "),
+        ([" LOW "], "did you mean 'low'? "),
+        (["Low", "MID", "new"], "did you mean 'low' for 'Low', 'mid' for 'MID'? "),
+        (["Low", "new"], "did you mean 'low' for 'Low'? "),
+        (["lwo"], ""),
+    ],
+)
+def test_a_level_in_other_capitals_is_named_beside_the_one_of_the_fit(cells: list[str], near: str) -> None:
+    schema = schema_alone(from_text(FITTED))
+    new = "sex,a\n" + "".join(f"{cell},1\n" for cell in [*cells, "low"])
+    with pytest.raises(InputError) as caught:
+        check(from_text(new), schema)
+    assert str(caught.value.hint) == (
+        f"{near}`--unseen missing` fills such cells, `--unseen carry` leaves them as they are"
+    )
+    known = re.findall(r"(?:mean|,) '(\w+)'", near)
+    for rule in UNSEEN:
+        [line] = [one for one in check(from_text(new), schema, unseen=rule) if "has not seen" in one]
+        assert re.findall(r"\(1 cell; the fit has '(\w+)'\)", line) == known
+
+
+def test_of_two_levels_in_other_capitals_none_is_meant() -> None:
+    schema = schema_alone(from_text(FITTED.replace("top", "LOW")))
+    with pytest.raises(InputError) as caught:
+        check(from_text("sex,a\nLow,1\nmid,2\n"), schema)
+    assert "did you mean" not in str(caught.value.hint)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.table.helpers import from_text
+from vgi_cli.columns.wording import Alarm
 from vgi_cli.encoding.infer import infer_schema
 
 
@@ -32,6 +33,9 @@ def test_codes_of_several_scales_have_one_line() -> None:
         "8 (48 cells), 9 (80 cells) lie apart from the other values, 1 to 5, of columns 'a', 'b', 'c', 'd', as codes "
         f"for don't know and refused do: `{flags}` if they mean missing"
     )
+    assert isinstance(line, Alarm)
+    [rare] = lines(**{name: scale(5, {8: 3, 9: 3}, seed, 900) for seed, name in enumerate(names)})
+    assert rare.startswith("8 (12 cells), 9 (12 cells) lie apart") and not isinstance(rare, Alarm)
 
 
 @pytest.mark.parametrize(

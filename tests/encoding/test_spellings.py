@@ -11,9 +11,9 @@ import pytest
 from tests.table.helpers import from_text
 from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.ordinal import Ordinal
+from vgi_cli.columns.word_scales import in_order
 from vgi_cli.columns.wording import Alarm
 from vgi_cli.encoding.infer import infer_schema, schema_alone
-from vgi_cli.encoding.spellings import in_order
 from vgi_cli.table.base import Table
 
 N = 60
@@ -50,6 +50,10 @@ def test_what_programs_write_and_failed_formulas_are_missing(word: str) -> None:
         ["Dissatisfied", "Neither", "Satisfied"],
         ["unlikely", "neither likely nor unlikely", "likely"],
         ["low", "medium", "high"],
+        ["Low", "Mid", "High"],
+        ["under", "normal", "over", "obese"],
+        ["Poor", "Fair", "Good", "Very good", "Excellent"],
+        ["Fair", "Good", "Very Good", "Premium", "Ideal"],
         ["Never", "Sometimes", "Often", "Always"],
         ["18-24", "25-34", "35-44", "45-54", "55-64", "65+"],
         ["under 18", "18 to 29", "30 to 59", "60 and over"],

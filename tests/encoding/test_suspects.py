@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.table.helpers import from_text, save
 from vgi_cli.columns.base import Encoding
-from vgi_cli.columns.wording import WRITTEN, columns_said, kind_flag, token_flag, typed
+from vgi_cli.columns.wording import WRITTEN, Alarm, columns_said, kind_flag, token_flag, typed
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.codes import DECADES, far_values, negative_codes, piled_codes
 from vgi_cli.encoding.infer import infer_schema, schema_alone
@@ -242,6 +242,27 @@ def test_a_token_that_no_cell_is_is_said(tmp_path: Path) -> None:
     table = two_columns(tmp_path, ["?", *X[1:]], na_values=["?", "xx=-9", "x=-9", "q=7"])
     first = "no cell of table.csv is 'xx=-9' or 'q=7'; did you mean a token of column 'x'?; no column is called 'q'"
     assert notes(table) == [f"{first} (--na-values)", "no cell of column 'x' is '-9' (--na-values)"]
+    assert [isinstance(note, Alarm) for note in notes(table)] == [True, False]
+    strange = two_columns(tmp_path, X, na_values=["q=7", "nix"])
+    assert not any(isinstance(note, Alarm) for note in notes(strange)) and len(notes(strange)) == 1
+
+
+@pytest.mark.parametrize(("coded", "urgent"), [(4, True), (3, True), (2, False)])
+def test_a_code_in_one_of_a_hundred_cells_is_a_warning(coded: int, urgent: bool) -> None:
+    rng = np.random.default_rng(3)
+    x = np.where(np.arange(300) < coded, -999.0, rng.normal(50, 5, 300).round(2))
+    y = rng.normal(50, 5, 300).round(2)
+    table = from_text("x,y\n" + "".join(f"{a},{b}\n" for a, b in zip(x, y, strict=True)))
+    [line] = [line for line in notes(table) if f"-999 ({coded} cells) is far from all other values" in line]
+    assert isinstance(line, Alarm) == urgent
+
+
+def test_a_code_is_a_warning_where_it_is_often_in_one_of_several_columns() -> None:
+    rng = np.random.default_rng(3)
+    x, y = (np.where(np.arange(300) < n, -999.0, rng.normal(50, 5, 300).round(2)) for n in (2, 9))
+    table = from_text("x,y\n" + "".join(f"{a},{b}\n" for a, b in zip(x, y, strict=True)))
+    [line] = [line for line in notes(table) if "-999 (11 cells) is far from all other values" in line]
+    assert isinstance(line, Alarm)
 
 
 def test_new_rows_far_outside_the_fitted_range_are_said(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.level_scores import LEVEL_SCORES, level_scores
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.scale import Scale
+from vgi_cli.encoding.infer import schema_alone
 from vgi_cli.evaluation.imputation import score_imputations
 from vgi_cli.evaluation.report import imputation_part, make_report, markdown, measures
 
@@ -129,6 +130,30 @@ def test_the_report_has_a_line_of_each_kind() -> None:
     same = torch.stack([truth] * 19)
     exact = score_imputations(same, truth, hidden, [size, sex, kind], torch.tensor([2.0, 1.0, 1.0]))
     assert exact is not None and exact.sliced_wasserstein == 0.0
+
+
+def test_the_report_has_a_line_of_each_kind_of_number() -> None:
+    rng = np.random.default_rng(2)
+    table = from_text(
+        "a,b,day,sex\n" + "".join(f"{i / 7:.3f},{i},2020-01-{1 + i % 28:02d},{'fm'[i % 2]}\n" for i in range(60))
+    )
+    columns = schema_alone(table).encoded
+    truth = torch.from_numpy(np.column_stack([column.codes(table.column(column.name)) for column in columns]))
+    draws = torch.stack([truth] * 19)
+    draws[:, :, :3] += torch.from_numpy(rng.normal(size=(19, 60, 3)))
+
+    def told(count: int) -> str:
+        hidden = torch.ones(60, count, dtype=torch.bool)
+        scores = score_imputations(draws[..., :count], truth[:, :count], hidden, columns[:count], torch.ones(count))
+        assert scores is not None and (len(scores.kinds) > 0) == (count > 2)
+        return markdown(make_report(60, imputation=imputation_part(scores, None)), "t")
+
+    for count in (3, 4):
+        text = told(count)
+        for kind in ("numeric", "integer", "date"):
+            assert f"| overall, {kind} | 60 |" in text
+        assert "overall, categorical" not in text
+    assert "overall, " not in told(2)
 
 
 def test_the_report_says_which_columns_have_a_density() -> None:

@@ -366,6 +366,7 @@ class Finding(NamedTuple):
              it is a warning; with a share of its own from which on it is said, it is not beside another warning
     unseen   the levels among them that the fit has not seen, and how many cells hold each: the user may say what
              becomes of such cells; None where the cells are something else
+    near     those of them that another spelling makes a level of the fit, with that level
     """
 
     which: Bools
@@ -374,6 +375,7 @@ class Finding(NamedTuple):
     several: bool = False
     unseen: Mapping[str, int] | None = None
     warned: tuple[float, float] = (0.0, math.inf)
+    near: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -21,7 +21,7 @@ from vgi_cli.columns.lattice import MOST_LEVELS
 from vgi_cli.columns.level_scores import level_scores
 from vgi_cli.columns.numerals import EXACT, NUMBER, NUMERIC_SHARE, Bools, Floats, plain
 from vgi_cli.columns.periods import PERIODS
-from vgi_cli.columns.wording import example, kind_flag, missing_hint
+from vgi_cli.columns.wording import example, first_names, kind_flag, missing_hint, shortened
 from vgi_cli.errors import InputError
 
 SENTENCE = 3
@@ -220,6 +220,12 @@ class Levelled(ModelledColumn):
         """The code of a cell; NaN where it is none of the levels."""
         return self.places.get(key_of(text), np.nan)
 
+    @cached_property
+    def _alike(self) -> dict[str, int]:
+        """The code of each level by its key in small letters, where no other level has the same."""
+        keys = [key_of(level).casefold() for level in self.texts]
+        return {key: code for code, key in enumerate(keys) if keys.count(key) == 1}
+
     @property
     def level_counts(self) -> tuple[int, ...]:
         return (len(self.levels),)
@@ -245,13 +251,11 @@ class Levelled(ModelledColumn):
     def true_codes(self, cells: Cells) -> Floats:
         """As `codes`; capitals and small letters are the same where no other level could be meant. A level that the fit
         has not seen has the code `len(texts)`."""
-        keys = [key_of(level).casefold() for level in self.texts]
-        alike = {key: code for code, key in enumerate(keys) if keys.count(key) == 1}
         texts, places = cells.distinct
         found = [self.place(text) for text in texts]
         unseen = len(self.texts)
         found = [
-            alike.get(key_of(text).casefold(), unseen) if np.isnan(code) else code
+            self._alike.get(key_of(text).casefold(), unseen) if np.isnan(code) else code
             for text, code in zip(texts, found, strict=True)
         ]
         return np.array([*found, np.nan], np.float64)[places]
@@ -314,12 +318,18 @@ class Levelled(ModelledColumn):
 
         strange = {text: count for text, count in zip(texts, counts, strict=False) if count}
         hint = f"`{flag.format('missing')}` fills such cells, `{flag.format('carry')}` leaves them as they are"
+        alike = {text: self._alike.get(key_of(text).casefold()) for text in strange}
+        near = {text: self.texts[code] for text, code in alike.items() if code is not None}
+        if near:
+            meant = [f"'{shortened(level)}' for '{shortened(text)}'" for text, level in near.items()]
+            shown = f"'{shortened(next(iter(near.values())))}'" if len(strange) == 1 else first_names(meant)
+            hint = f"did you mean {shown}? {hint}"
         periods = periods_in([*self.texts, *map(str, strange)])
         if periods is not None and not self.ordered:
             kind = f"date:{periods.format}"
             said = f"columns={{{self.name!r}: {kind!r}}}" if cells.in_memory else kind_flag(self.name, kind)
             hint += f"; a fit with `{said}` takes every {PERIODS[periods.unit]}"
-        return [Finding(which, words, hint, unseen=strange)]
+        return [Finding(which, words, hint, unseen=strange, near=near)]
 
     def unseen(self, cells: Cells) -> Bools:
         """[N] which cells are observed and none of the levels."""

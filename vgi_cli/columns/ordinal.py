@@ -14,6 +14,7 @@ from vgi_cli.columns.base import STRICT, Cells, Column, Finding, Point, Request
 from vgi_cli.columns.categorical import ConstantLevel
 from vgi_cli.columns.levelled import MOST, Levelled, as_list, key_of, levels_of, listed_levels, named_levels, number_of
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.word_scales import in_order
 from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError
 
@@ -70,11 +71,12 @@ class Ordinal(Levelled):
 
     @staticmethod
     def _refuse_texts(cells: Cells, levels: list[str]) -> None:
-        shown = as_list(levels) if len(levels) <= SHOWN else as_list(levels[:SHOWN]) + ",…"
+        order = in_order(levels)
+        shown = as_list(order or levels) if order or len(levels) <= SHOWN else as_list(levels[:SHOWN]) + ",…"
+        flag = kind_flag(cells.name, f"ordinal:{shown}")
         raise InputError(
             f"{cells.label}: --column {cells.name}=ordinal: the order of texts is not known",
-            "list the levels from the lowest to the highest: "
-            f"`{kind_flag(cells.name, f'ordinal:{shown}')}` in their order",
+            f"list the levels from the lowest to the highest: `{flag}` {'if that is' if order else 'in'} their order",
         )
 
     def findings(self, cells: Cells) -> Sequence[Finding]:

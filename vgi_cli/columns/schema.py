@@ -36,7 +36,7 @@ from vgi_cli.columns.skips import Skip, Threshold, Unanswered, Unasked
 from vgi_cli.columns.spreads import Spread
 from vgi_cli.columns.structural_zeros import StructuralZeros
 from vgi_cli.columns.wording import kind_flag
-from vgi_cli.errors import InputError, RunError, UsageError, nearest
+from vgi_cli.errors import InputError, RunError, UsageError, closest, did_you_mean, nearest
 from vgi_cli.layout import Layout
 from vgi_cli.registry.names import KINDS
 
@@ -58,6 +58,17 @@ _BLANK: dict[str, Any] = {
 _BLANKED = (Carried, Constant, Empty)
 """Since format 3 these are written with all fields of a number: those that they do not have as in _BLANK."""
 
+SYNONYMS = {
+    **dict.fromkeys(("nominal", "factor", "category", "string", "str", "enum", "levels"), "categorical"),
+    **dict.fromkeys(("float", "double", "real", "number", "continuous"), "numeric"),
+    **dict.fromkeys(("int", "count"), "integer"),
+    **dict.fromkeys(("bool", "logical", "binary"), "boolean"),
+    **dict.fromkeys(("ordered", "likert", "scale"), "ordinal"),
+    **dict.fromkeys(("text", "ignore", "skip", "drop", "exclude"), "carry"),
+    "timestamp": "datetime",
+}
+"""What kinds are called elsewhere, in small letters."""
+
 
 def kind_of(name: str) -> type[Column]:
     """The class of a kind."""
@@ -68,6 +79,11 @@ def kind_of(name: str) -> type[Column]:
 def kind_words() -> tuple[str, ...]:
     """What may be said after `--column NAME=`."""
     return tuple(dict.fromkeys(word for name in reversed(list(KINDS)) for word in kind_of(name).words))
+
+
+def kind_meant(word: str) -> str | None:
+    """The kind that a misspelt word, or one of another program, is meant for; None where none is near."""
+    return SYNONYMS.get(word.casefold()) or closest(word, kind_words())
 
 
 class SaidKind(NamedTuple):
@@ -82,7 +98,8 @@ def parse_kind(name: str, text: str) -> SaidKind:
     word, colon, detail = text.partition(":")
     said = f"--column {name}={text}"
     if word not in kind_words():
-        raise UsageError(f"{said}: unknown kind", nearest(word, sorted(kind_words())))
+        meant = kind_meant(word)
+        raise UsageError(f"{said}: unknown kind", nearest(word, kind_words()) if meant is None else did_you_mean(meant))
     if not colon:
         return SaidKind(word)
     problems = [kind_of(kind).check_detail(word, detail) for kind in KINDS if word in kind_of(kind).words]

@@ -417,6 +417,17 @@ class Alarm(str):
     """A line that a user must read, also with `-q`."""
 
 
+CODED_WARNED = 0.01
+"""Of a value that may be a code for a missing cell: the share of the observed cells of its column from which on the
+line on it is a warning."""
+
+
+def code_line(line: str, shares: Iterable[tuple[int, int]]) -> str:
+    """A line on a value that may be a code for a missing cell: one that a user must read where it holds enough of a
+    column; `shares`: by column how many cells hold it, and how many are observed."""
+    return Alarm(line) if any(cells >= CODED_WARNED * observed for cells, observed in shares) else line
+
+
 FEW_ALIKE = 2
 """Lines on columns that say the same, up to which each is said."""
 

@@ -54,6 +54,7 @@ class _Found:
         self.count, self._first = 0, ""
         self.finding = first
         self._levels: Counter[str] = Counter()
+        self._near: dict[str, str] = {}
 
     def add(self, cells: Cells, finding: Finding) -> None:
         if finding.which.any():
@@ -61,6 +62,7 @@ class _Found:
                 self.finding, self._first = finding, first_cell(cells, finding.which)
             self.count += int(finding.which.sum())
             self._levels.update(finding.unseen or {})
+            self._near.update(finding.near)
 
     def holds(self, observed: int) -> bool:
         """Whether it is to be said of a column with so many observed cells."""
@@ -76,12 +78,15 @@ class _Found:
             return self.finding.words(f"{self.levels()}; {self.count} cells, first {self._first}", len(self._levels))
         return self.finding.words(self._first + others(self.count), 1 if self._levels else self.count)
 
-    def levels(self) -> str:
-        """`'x' (7 cells), 'y' (1 cell) and 2 more levels (2 cells)`: the levels, those that most cells hold first."""
+    def levels(self, near: bool = False) -> str:
+        """`'x' (7 cells), 'y' (1 cell) and 2 more levels (2 cells)`: the levels, those that most cells hold first;
+        `near`: with the levels of the fit that are the same but for capitals."""
         often = sorted(self._levels.items(), key=lambda level: -level[1])
         rest = often[SHOWN:]
         more = f" and {len(rest)} more level{'s' * (len(rest) > 1)} ({_cells(sum(n for _, n in rest))})" if rest else ""
-        return ", ".join(f"'{shortened(level)}' ({_cells(count)})" for level, count in often[:SHOWN]) + more
+        fits = {level: f"; the fit has '{shortened(known)}'" for level, known in self._near.items()} if near else {}
+        shown = [f"'{shortened(level)}' ({_cells(count)}{fits.get(level, '')})" for level, count in often[:SHOWN]]
+        return ", ".join(shown) + more
 
 
 def _said(found: Sequence[_Found], observed: int) -> list[_Found]:
@@ -165,7 +170,7 @@ class Check:
                 raise InputError(f"{label}: {one}", one.finding.refused)
         notes = []
         if strange and self._unseen != "error":
-            where = [f"{_cells(one.count)} of '{name}': {one.levels()}" for name, one in strange.items()]
+            where = [f"{_cells(one.count)} of '{name}': {one.levels(near=True)}" for name, one in strange.items()]
             more = f" and {len(where) - SHOWN} more columns" if len(where) > SHOWN else ""
             notes = [f"levels that the fit has not seen {UNSEEN[self._unseen]}: {'; '.join(where[:SHOWN])}{more}"]
         told = [one for one in found if one not in urgent]

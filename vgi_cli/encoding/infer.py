@@ -21,6 +21,7 @@ from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
 from vgi_cli.columns.wording import (
     SHOWN,
+    Alarm,
     alike,
     are,
     capped,
@@ -519,7 +520,9 @@ def _notes(table: Table, schema: Schema, some: bool, said: Collection[str]) -> l
     empty = [c.name for c in schema.columns if isinstance(c, Empty)]
     numbers = [c for c in schema.encoded if isinstance(c, Number)]
     notes += headless(table, schema)
-    notes += [f"{line} (--na-values)" for line in table.unmet_tokens()]
+    for line in table.unmet_tokens():
+        told = f"{line} (--na-values)"
+        notes.append(Alarm(told) if isinstance(line, Alarm) else told)
     if table.N == 1:
         notes.append(f"{table.label} has one row")
     if D == 1:

@@ -11,7 +11,7 @@ import numpy as np
 from vgi_cli.columns.base import Column
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import plain
-from vgi_cli.columns.wording import named
+from vgi_cli.columns.wording import code_line, named
 from vgi_cli.encoding.spellings import codes_above, codes_alone, means_nothing
 from vgi_cli.table.base import Table
 
@@ -71,4 +71,5 @@ def _line(table: Table, group: Collection[Coded]) -> str:
     low, high = map(plain, first.scale)
     lie, mean = ("lies", "it means") if len(said) == 1 else ("lie", "they mean")
     what = f"{', '.join(said)} {lie} apart from the other values, {low} to {high}, of {named('column', names)}"
-    return f"{what}, as codes for don't know and refused do: {means_nothing(table, names, codes)} if {mean} missing"
+    line = f"{what}, as codes for don't know and refused do: {means_nothing(table, names, codes)} if {mean} missing"
+    return code_line(line, [(sum(one.cells), int((~table.missing(one.name)).sum())) for one in group])

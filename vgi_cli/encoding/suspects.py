@@ -23,6 +23,7 @@ from vgi_cli.columns.wording import (
     Alarm,
     are,
     capped,
+    code_line,
     columns_said,
     either,
     first_cell,
@@ -343,21 +344,22 @@ def _inexact(schema: Schema) -> list[str]:
 
 
 def _far_away(table: Table, schema: Schema) -> list[str]:
-    codes: dict[tuple[str, str], tuple[list[str], int]] = {}
+    codes: dict[tuple[str, str], dict[str, int]] = {}
     slips: dict[str, dict[str, str]] = {}
     for column, far, what in unlike_others_among(table, schema):
         text = as_written(table, column, far.value)
         if far.cells > 1:
-            names, count = codes.setdefault((text, what), ([], 0))
-            codes[text, what] = ([*names, column.name], count + far.cells)
+            codes.setdefault((text, what), {})[column.name] = far.cells
         elif not _called_key(column):
             cells = table.column(column.name)
             where = first_cell(cells, column.codes(cells) == far.value)
             slips.setdefault(column.name, {})[text] = where
-    lines = [
-        f"{text} ({count} cells) is {what} of {named('column', names)}: {_flags(table, schema, names, text)}"
-        for (text, what), (names, count) in codes.items()
-    ]
+    lines = []
+    for (text, what), held in codes.items():
+        names = [*held]
+        line = f"{text} ({sum(held.values())} cells) is {what} of {named('column', names)}"
+        shares = [(count, int((~table.missing(name)).sum())) for name, count in held.items()]
+        lines.append(code_line(f"{line}: {_flags(table, schema, names, text)}", shares))
     return lines + capped([_slips(table, name, found) for name, found in slips.items()])
 
 

@@ -50,7 +50,8 @@ class ImputationScores(NamedTuple):
              (not of levels, which have no unit)
     overall  by name of a score: the mean over columns, those in the units of a column divided by its `sd` (coverage: as
              it is); None where no column has enough draws
-    kinds    the same by kind of column, with their numbers of `columns` and `cells`; empty where all hold numbers
+    kinds    the same by kind of column, with their numbers of `columns` and `cells`; empty where all hold numbers,
+             or dates and times of one kind
     sliced_wasserstein  compares whole completed rows with true rows: numbers, divided by their standard deviations, and
              for each level of the others 1 where it holds, else 0; None where fewer than two rows are known completely
     """
@@ -126,8 +127,9 @@ def score_imputations(
             unit = {} if isinstance(column, Levelled) else {"sd": float(sd[c])}
             scores[column.name] = {"cells": len(true), **own, **unit}
     kinds: dict[str, Scores] = {}
-    if any(isinstance(column, Levelled) for column in columns):
-        of = {column.name: column.kind for column in columns if column.name in scores}
+    of = {column.name: column.kind for column in columns if column.name in scores}
+    moments = any(isinstance(column, Moment) for column in columns) and len(set(of.values())) > 1
+    if moments or any(isinstance(column, Levelled) for column in columns):
         for kind in dict.fromkeys(of.values()):
             group = [own for name, own in scores.items() if of[name] == kind]
             cells = sum(int(own["cells"] or 0) for own in group)

@@ -351,11 +351,11 @@ def _imputation_table(imputation: Mapping[str, Any]) -> list[str]:
             *["Alone: the CRPS of draws from the observed cells of the same column, which use no other column."]
             * any("marginal" in own for own in numbers.values()),
             "",
-            *_score_lines(NUMBERS, {"overall": _overall(imputation, numbers), **numbers}),
+            *_score_lines(
+                NUMBERS, {"overall": _overall(imputation, numbers), **_by_kind(kinds, numbers=True), **numbers}
+            ),
         ]
     if levels:
-        own = {kind: part for kind, part in kinds.items() if "log_score" in part}
-        overall = {f"overall, {kind}": part for kind, part in own.items()} if len(own) > 1 else {}
         lines += [""] * bool(numbers) + [
             "Columns of levels; `overall` is the mean over columns. Log score: -log of the share of the true level",
             f"among {COVERAGE_DRAWS} draws, one added to each level. Error: of the level drawn most often.",
@@ -364,11 +364,17 @@ def _imputation_table(imputation: Mapping[str, Any]) -> list[str]:
             * any("marginal" in own for own in levels.values()),
             *["RPS: ranked probability score, of ordered levels."] * any("rps" in own for own in levels.values()),
             "",
-            *_score_lines(LEVELS, {"overall": _overall(imputation, levels), **overall, **levels}),
+            *_score_lines(LEVELS, {"overall": _overall(imputation, levels), **_by_kind(kinds), **levels}),
         ]
     if "sliced_wasserstein" in imputation:
         lines += ["", f"Sliced Wasserstein distance of completed to true rows: {imputation['sliced_wasserstein']:.4f}"]
     return lines
+
+
+def _by_kind(kinds: Mapping[str, Mapping[str, Any]], numbers: bool = False) -> dict[str, Mapping[str, Any]]:
+    """The means of the columns of each kind of levels, or of numbers, where there are several such kinds."""
+    own = {kind: part for kind, part in kinds.items() if ("log_score" in part) != numbers}
+    return {f"overall, {kind}": part for kind, part in own.items()} if len(own) > 1 else {}
 
 
 def _unit_lines(units: Mapping[str, str]) -> list[str]:

@@ -147,16 +147,13 @@ def check_discrete(recipe: Recipe, layout: Layout) -> None:
     names = list(dict.fromkeys(layout.label(i) for i in layout.discrete))
     what = f"takes numbers only: {named('column', names)} {are(names)} of another kind"
     if registry.takes_levels(model, None):
-        provides = registry.MODELS[model].provides
-        able = [m for m, entry in registry.METHODS.items() if entry.needs <= provides - registry.NUMBERS_ONLY]
-        message, others = f"--method {method} {what}", f"--method {' or '.join(able)}"
+        message = f"--method {method} {what}"
     else:
-        models = [name for name, entry in registry.MODELS.items() if "discrete" in entry.provides]
-        message, others = f"--model {model} {what}", f"--model {' or '.join(models)}"
+        message = f"--model {model} {what}"
     rest = "--carry-others carries them as they are, --column NAME=numeric takes levels that are numbers as numbers"
     if layout.tails:
         rest += ", and `--set table.spikes=room` models columns of numbers in which a value piles up"
-    raise UsageError(message, f"{others} takes them; {rest}")
+    raise UsageError(message, f"{registry.who_takes_levels(model)}; {rest}")
 
 
 def _density(model: str, layout: Layout) -> str:

@@ -30,7 +30,7 @@ from vgi_cli.fitting.tables import open_blocks as open_blocks  # what reads a ta
 from vgi_cli.fitting.tables import read as read
 from vgi_cli.layout import Layout
 from vgi_cli.methods.base import Parts
-from vgi_cli.registry.names import takes_levels
+from vgi_cli.registry.names import takes_levels, who_takes_levels
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.runs.store import ENCODED, RunStore
@@ -119,7 +119,7 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter) -> Schema:
     settings, some = recipe.table, _fitted_rows(table, recipe)
     schema, notes = inferred(table, settings, rows=some)
     if settings.carry_others:
-        others = _not_taken(schema, recipe)
+        others = _left_out(table, schema, recipe)
         if others:
             schema, notes = inferred(table, settings, _carrying(others, recipe), some)
             who = recipe.method.name if takes_levels(recipe.model.name, None) else recipe.model.name
@@ -142,7 +142,7 @@ def quiet_schema(table: Table, recipe: Recipe) -> Schema:
     """The schema of `new_schema`, of which nothing is said: that takes less time."""
     some = _fitted_rows(table, recipe)
     schema = inferred_alone(table, recipe.table, rows=some)
-    if recipe.table.carry_others and (others := _not_taken(schema, recipe)):
+    if recipe.table.carry_others and (others := _left_out(table, schema, recipe)):
         return inferred_alone(table, recipe.table, _carrying(others, recipe), some)
     return schema
 
@@ -158,6 +158,17 @@ def _not_taken(schema: Schema, recipe: Recipe) -> list[str]:
     taken = takes_levels(recipe.model.name, recipe.method.name)
     others = [] if taken else [c.name for c in schema.encoded if all(c.level_counts)]
     return [name for name in others if name not in recipe.table.columns]
+
+
+def _left_out(table: Table, schema: Schema, recipe: Recipe) -> list[str]:
+    """The columns that --carry-others carries. InputError where that leaves none to model."""
+    others = _not_taken(schema, recipe)
+    if others and len(others) == len(schema.modelled) and not schema.constants:
+        raise InputError(
+            f"{table.label}: no column left to model: --carry-others carries {named('column', others)} of levels",
+            who_takes_levels(recipe.model.name),
+        )
+    return others
 
 
 def _carrying(others: Sequence[str], recipe: Recipe) -> dict[str, str]:

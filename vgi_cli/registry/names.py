@@ -35,13 +35,13 @@ MODELS = ExtensionPoint(
     "model",
     {
         "fa": Entry(
-            "factor analysis: a Gaussian with a few factors and a noise variance per column",
+            "factor analysis: a Gaussian with a few factors and a noise variance per column, of numbers only",
             "vgi_cli.models.gaussian.fa:FactorAnalysis",
             ModelTraits("em", "exact for this model", "linear"),
             provides=frozenset({"bound", "density", "marginal", "gaussian", "factors"}),
         ),
         "mixture": Entry(
-            "Gaussian mixture, full or factor-analytic covariances",
+            "mixture of numbers and levels: Gaussians, full or factor-analytic, and tables of levels",
             "vgi_cli.models.gaussian.mixture:GaussianMixture",
             ModelTraits("em", "exact for this model", "normal"),
             provides=frozenset({"bound", "density", "marginal", "gaussian", "discrete"}),
@@ -260,7 +260,7 @@ COMPLETERS = ExtensionPoint(
             CompleterTraits({"imputations": 1}, single=True),
         ),
         "mice": Entry(
-            "chained equations, one draw of each Bayesian linear regression an imputation",
+            "chained equations: Bayesian linear regressions, beside levels with matching; levels by logistic ones",
             "vgi_cli.completers.regressions:mice",
             CompleterTraits({"imputations": 5, "iterations": 10}, proper=True),
         ),
@@ -316,6 +316,16 @@ def check_pair(model: str, method: str) -> None:
             f"with --model {model} use --method {' or '.join(methods)}; "
             f"--method {method} works with --model {' or '.join(models)}",
         )
+
+
+def who_takes_levels(model: str) -> str:
+    """Which methods of a model take columns of levels, or which models where none of this one does: for a hint."""
+    if takes_levels(model, None):
+        provides = MODELS[model].provides
+        able = [name for name, entry in METHODS.items() if entry.needs <= provides - NUMBERS_ONLY]
+        return f"--method {' or '.join(able)} takes them"
+    models = [name for name, entry in MODELS.items() if "discrete" in entry.provides]
+    return f"--model {' or '.join(models)} takes them"
 
 
 def takes_levels(model: str, method: str | None) -> bool:

@@ -19,7 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
-from vgi_cli.errors import UsageError, nearest
+from vgi_cli.errors import UsageError, did_you_mean, nearest
 from vgi_cli.fast import SWITCH
 from vgi_cli.reporting import Progress
 
@@ -214,13 +214,22 @@ def _kinds(items: list[str]) -> dict[str, str]:
         if cut is None:
             raise UsageError(
                 f"--column: expected NAME=KIND with a kind of {', '.join(kind_words())}, got '{item}'",
-                "for example --column age=integer",
+                _kind_hint(item),
             )
         name, text = cut
         parse_kind(name, text)
         if kinds.setdefault(name, text) != text:
             raise UsageError(f"--column {name}={kinds[name]} disagrees with --column {item}", "drop one of them")
     return kinds
+
+
+def _kind_hint(item: str) -> str:
+    """What to do about `NAME=WORD` of which the word is no kind."""
+    from vgi_cli.columns.schema import kind_meant
+
+    words = [part.partition(":")[0] for part in item.split("=")[1:]]
+    meant = next((kind for word in words if word and (kind := kind_meant(word))), None)
+    return "for example --column age=integer" if meant is None else did_you_mean(meant)
 
 
 def _groups(value: Sequence[Sequence[str]] | str) -> list[list[str]] | str:

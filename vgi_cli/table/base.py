@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from vgi_cli.columns.base import Cells, CellSource
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers
+from vgi_cli.columns.wording import Alarm
 from vgi_cli.errors import InputError, closest, nearest
 from vgi_cli.table.inputs import Origin
 from vgi_cli.table.texts import Tokens, fields, tokens_by_column
@@ -134,18 +135,23 @@ class Table(CellSource, ABC):
         return self._forgotten.get(name, np.zeros(self.N, bool))
 
     def unmet_tokens(self) -> list[str]:
-        """Where no cell is one of the given tokens (`--na-values`), in words: `no cell of t.csv is '?'`."""
+        """Where no cell is one of the given tokens (`--na-values`), in words: `no cell of t.csv is '?'`. An Alarm where
+        the name of a column may be misspelt in one."""
         looked_at = self.names if self._tokens else self._own_tokens
         for name in looked_at:
             self.missing(name)
         lines = []
         if unmet := self._tokens.unmet():
             lines.append(f"no cell of {self.label} is {' or '.join(map(repr, unmet))}")
+            near = False
             for said in [text.partition("=")[0] for text in unmet if "=" in text[1:]]:
                 meant = closest(said, self.names)
+                near |= meant is not None
                 lines[0] += (
                     f"; did you mean a token of column '{meant}'?" if meant else f"; no column is called '{said}'"
                 )
+            if near:
+                lines[0] = Alarm(lines[0])
         nowhere: dict[str, list[str]] = {}
         for one in self._own:
             if all(one.token.strip() in self._own_tokens[name].unmet() for name in one.names):
