@@ -84,6 +84,17 @@ def test_products_lines_and_rounded_ones() -> None:
     assert lines[1].startswith("'awake' = 24 - 'asleep', in 498 of the 499 rows")
 
 
+def test_a_sum_of_which_all_are_rounded() -> None:
+    """A real rate is the nominal one less inflation, but in the first row, of which nothing was known."""
+    rng = np.random.default_rng(2)
+    bill, inflation = rng.gamma(4, 1.3, N), rng.normal(4, 3, N)
+    frame = pd.DataFrame({"bill": bill.round(2), "inflation": inflation.round(2), "real": (bill - inflation).round(2)})
+    frame.loc[0, "real"] += 3
+    (one,), lines, schema = found(frame)
+    assert one.rows == (0,) and len(lines) == 1 and "as all are rounded, in 499 of the 500 rows" in lines[0]
+    assert [(relation.slack > 0, relation.but) for relation in schema.relations] == [(True, 1)]
+
+
 @pytest.mark.parametrize(("slip", "said"), [(81.23, "81.23"), (0.66, "0.66"), (66.1, "66.1")])
 def test_one_cell_with_more_decimals_hides_no_rounded_share(slip: float, said: str) -> None:
     rng = np.random.default_rng(5)

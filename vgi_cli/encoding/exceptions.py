@@ -18,7 +18,7 @@ from vgi_cli.columns.wording import SHOWN
 from vgi_cli.encoding.ages import ages_among
 from vgi_cli.encoding.redundant import Redundant, as_number, half_digit, looked_for, numeric_candidates, relation_words
 from vgi_cli.encoding.relations import departing, enough, implied, relation_of
-from vgi_cli.encoding.sums import CodedRows, Way
+from vgi_cli.encoding.sums import WAYS, CodedRows, Way
 from vgi_cli.maths.choices import log_choices
 from vgi_cli.table.base import Table
 
@@ -36,7 +36,6 @@ A_DIGIT = 2.0
 """Times half a last digit that what is rounded may be off beyond that, and be right: a step between was rounded too."""
 HALF = 0.5
 """Rows without exception, as a share, in which a third column that explains them is what one of two is, most."""
-WAYS: tuple[Way, ...] = ("exact", "rounded")
 
 
 class Excepted(NamedTuple):
@@ -188,7 +187,7 @@ def most_of(n: int) -> int:
 def _excepted(every: CodedRows, part: CodedRows, one: Redundant, way: Way) -> Excepted | None:
     """What a candidate says of a part of the rows, where it holds in all but a few of all rows."""
     relation = relation_of(part, one, way)
-    if relation is None or relation.apart or relation.slack or len(relation.names) < 2:
+    if relation is None or relation.apart or len(relation.names) < 2:
         return None
     codes, half = every.codes(relation.names), half_digit(every.columns[relation.names[0]])
     whole = np.flatnonzero(~np.isnan(codes).any(1))
