@@ -214,6 +214,19 @@ def test_a_time_limit_leaves_out_what_it_leaves_no_time_for() -> None:
     assert f"warning: {len(kept)} of 5 posterior draws were made within the time limit" in said[-1]
 
 
+def test_the_recipe_of_a_fit_without_time_for_draws_is_one_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(recipe: Recipe, fit: refits.Fit, work: Work) -> refits.Refitted:
+        work.limit.cut.append(POSTERIOR)
+        return refits.NO_REFITS
+
+    monkeypatch.setattr(refits, "_posterior", none)
+    run = fit(set={"model.components": 1})
+    assert run.manifest["bootstrap"] == 0
+    again = vgi_cli.fit(recipe=run.path / "recipe.yaml", out="again", threads=1)
+    assert again.manifest["bootstrap"] == 0
+    assert load_run(again.path, Silent()).recipe.uncertainty == "bootstrap"
+
+
 def test_work_bounds_the_sweeps_of_large_tables() -> None:
     config = MixtureConfig(components=16, covariance="full", outliers=True)
 
