@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,9 @@ import vgi_cli
 from tests.fitting import test_contest
 from tests.fitting.test_contest import holes, normal, recipe, rows
 from vgi_cli.cli.app import main
+from vgi_cli.commands import fit_plan
+from vgi_cli.commands.dry_run import about
+from vgi_cli.commands.requests import FitRequest
 from vgi_cli.errors import FitError, Interrupted, UsageError
 from vgi_cli.fitting import fit_rows
 from vgi_cli.fitting.contest import contest, scoring
@@ -24,8 +28,11 @@ from vgi_cli.fitting.contest.scoring import CALIBRATED, Drawn, Folds, Scores
 from vgi_cli.fitting.contest.standings import Standings
 from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.rows import Rows
+from vgi_cli.fitting.trial import Trial, when_compared
 from vgi_cli.machine.work import TimeUp, Work
+from vgi_cli.reporting import Silent
 from vgi_cli.settings.gather import load_recipe
+from vgi_cli.settings.problems import Setting
 from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
 
 QUICK = {**test_contest.QUICK, "table.transform": "linear"}
@@ -209,7 +216,8 @@ def test_where_nothing_is_compared_a_line_says_why(frame: pd.DataFrame, why: str
     ("options", "message"),
     [
         ({"compare": "fow"}, "unknown model 'fow'"),
-        ({"compare": "fa"}, "'fa' is compared anyway"),
+        ({"compare": "fa"}, "'fa' is compared anyway in tables of three or more columns of numbers and no others"),
+        ({"compare": "mixture"}, "'mixture' is compared anyway$"),
         ({"compare": ["vae", "vae"]}, "'vae' is named twice"),
         ({"compare": "vae", "model": "flow"}, "models are compared where nobody chooses one, and --model flow does"),
         ({"compare": "vae", "method": "em"}, "models are compared where nobody chooses one, and --method em does"),
@@ -270,4 +278,46 @@ def test_settings_that_none_of_the_compared_can_take_are_refused(
 def test_a_dry_run_says_what_it_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     holes(normal(60, 4), 0.2, 5).to_csv(tmp_path / "t.csv", index=False)
     assert main(["fit", str(tmp_path / "t.csv"), "--compare", "vae", "--set", "model.latents=1", "--dry-run"]) == 0
-    assert "# compared too  vae (at most " in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "# compared too  vae (at most " in out
+    assert re.search(
+        r"^# time +up to .*; with what is compared too, and the fit to all rows should that win\)$", out, re.M
+    )
+
+
+def test_the_time_of_a_dry_run_has_what_is_compared_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It stood beside and was not counted: four fits to three quarters of the rows, and one to all if it wins."""
+    holes(normal(60, 4), 0.2, 5).to_csv(tmp_path / "t.csv", index=False)
+
+    def tried(rows: Rows, recipe: Recipe) -> Trial:
+        seconds = {"vae": 100.0 if recipe.bootstrap == "none" else 500.0}.get(recipe.model.name, 10.0)
+        return Trial(recipe.model.name, "em", seconds, 1, None, rows.table.N)
+
+    monkeypatch.setattr(fit_plan, "tried", tried)
+    assert main(["fit", str(tmp_path / "t.csv"), "--compare", "vae", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    total = scoring.FOLDS * 100.0 + 500.0 + when_compared(10.0)
+    assert f"vae (at most {about(scoring.FOLDS * 100.0)} for" in out and f"up to {about(total)} (" in out
+    monkeypatch.setattr(fit_plan, "tried", lambda rows, of: tried(rows, of)._replace(seconds=None, why_not="no"))
+    lines = fit_plan._others(
+        ROWS, recipe("mixture"), FitRequest(settings={"compare": Setting(("vae",), "--compare")}), Silent()
+    )
+    assert lines == (f"vae (time not known for {scoring.FOLDS} fits)", 0.0, 0.0, ("vae",))
+
+
+def test_the_manifest_has_the_seconds_of_the_comparison_alone_where_there_was_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = holes(normal(40, 4), 0.2, 5)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    settings = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
+    assert main(["fit", str(tmp_path / "t.csv"), "--out", str(tmp_path / "run"), "-v", *settings]) == 0
+    timings = json.loads((tmp_path / "run" / "manifest.json").read_text())["timings"]
+    assert 0 < timings["comparison_seconds"] < timings["command_seconds"]
+    said = f"the comparison of models took {timings['comparison_seconds']:.1f} s"
+    assert said in capsys.readouterr().err.splitlines()
+    assert "seconds" not in (tmp_path / "run" / "contest.json").read_text()
+    named = vgi_cli.fit(frame, out=tmp_path / "named", model="fa", set={"bootstrap": "none"}, threads=1)
+    assert set(named.manifest["timings"]) == {"training_seconds", "command_seconds"}

@@ -687,6 +687,12 @@ def test_the_league_says_what_is_against_a_model() -> None:
     assert [one["against"] for one in told] == ["levels shift no number", None]
 
 
+def test_the_legend_says_which_column_decides_where_that_was_chosen() -> None:
+    league = league_of((2, "linear", 0.0), (3, "linear", 1.0))
+    said = "as well as the best on held-out rows (--score loglik), and have"
+    assert said not in league.legend()[1] and said in league._replace(by="loglik").legend()[1]
+
+
 def test_a_row_far_from_all_others_decides_nothing_alone() -> None:
     """Counties of which one has a hundred times the votes of the others: of such a row a Gaussian says ten thousand
     nats less, and one cell of it tells between two models as much as all others do."""

@@ -12,15 +12,20 @@ import pytest
 import torch
 
 import vgi_cli
+from vgi_cli.commands.fit import dry_run
+from vgi_cli.commands.fit import fit as command_fit
+from vgi_cli.commands.requests import FitRequest
 from vgi_cli.data import make_table
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting import refits
+from vgi_cli.fitting.contest import contest
 from vgi_cli.fitting.fitted import load_run
 from vgi_cli.fitting.rows import read
 from vgi_cli.machine.work import TimeLimit, Work
 from vgi_cli.methods.em import posterior
 from vgi_cli.models.gaussian.mixture import MixtureConfig
 from vgi_cli.reporting import POSTERIOR, Lines, Silent
+from vgi_cli.settings.problems import Setting
 from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
 
 
@@ -104,7 +109,7 @@ def test_without_it_a_fit_has_refits() -> None:
     with pytest.raises(UsageError, match="--uncertainty bootstrap: run 'drawn' holds posterior draws instead"):
         vgi_cli.impute("drawn", uncertainty="bootstrap", out="o.csv")
     assert drawn.impute(uncertainty="none", m=1) is not None
-    none = fit("none", set={"model.components": 1, "bootstrap": "none"})
+    none = fit("none", set={"uncertainty": "auto", "model.components": 1, "bootstrap": "none"})
     with pytest.raises(UsageError, match="holds no posterior draws") as error:
         none.impute(uncertainty="posterior")
     assert error.value.hint == "fit again with --set uncertainty=posterior"
@@ -142,6 +147,8 @@ def test_auto_compares_what_has_posterior_draws() -> None:
             {"set": {"uncertainty": "bootstrap", "posterior_components": 4}},
             "has no effect without uncertainty=posterior",
         ),
+        ({"set": {"bootstrap": "none"}}, "posterior: bootstrap is how many draws are made, and bootstrap=none makes"),
+        ({"set": {"bootstrap": 0}, "model": "auto"}, "and bootstrap=0 makes none"),
     ],
 )
 def test_what_has_no_posterior_draws_is_refused(options: dict[str, Any], message: str) -> None:
@@ -155,8 +162,39 @@ def test_levels_and_many_columns_are_refused() -> None:
         fit(data=mixed, out="mixed")
     rng = np.random.default_rng(1)
     wide = pd.DataFrame(rng.normal(size=(30, 42))).add_prefix("x").mask(rng.random((30, 42)) < 0.1)
-    with pytest.raises(UsageError, match="needs full covariances, and those of 42 columns are factor-analytic"):
+    with pytest.raises(
+        UsageError, match="needs full covariances, and those of 42 columns are factor-analytic"
+    ) as error:
         fit(data=wide, out="wide", set={"model.components": 1, "model.factors": None})
+    assert error.value.hint == "leave it out, or add --set model.covariance=full"
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_what_is_known_before_models_are_compared_is_refused_before(dry: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hint was one that is refused where nobody names a model."""
+
+    def hold(*_: object) -> None:
+        raise AssertionError("models are compared")
+
+    monkeypatch.setattr(contest, "hold", hold)
+    rng = np.random.default_rng(1)
+    wide = pd.DataFrame(rng.normal(size=(60, 42))).add_prefix("x").mask(rng.random((60, 42)) < 0.1)
+    wide.to_csv("wide.csv", index=False)
+    frame().assign(d=list("xyz") * 20).to_csv("mixed.csv", index=False)
+    for name, message, hint in (
+        ("wide", "needs full covariances", "leave it out, or take --model mixture --set model.covariance=full"),
+        ("mixed", "takes tables of numbers", "leave it out: bootstrap refits take every kind"),
+    ):
+        settings = {"data": Setting((f"{name}.csv",), "DATA"), "uncertainty": Setting("posterior", "--set")}
+        with pytest.raises(UsageError, match=message) as error:
+            (dry_run if dry else command_fit)(FitRequest(settings=settings), Silent())
+        assert error.value.hint == hint
+
+
+def test_where_nothing_is_to_be_filled_draws_that_were_asked_for_are_made() -> None:
+    """None were kept, and no line said so."""
+    run = fit(data=frame().fillna(0.5), out="full", model="auto", set={"posterior_components": 1})
+    assert (run.manifest["bootstrap"], run.manifest["bootstrap_by"]) == (2, "posterior")
 
 
 def test_a_time_limit_leaves_out_what_it_leaves_no_time_for() -> None:
@@ -174,6 +212,19 @@ def test_a_time_limit_leaves_out_what_it_leaves_no_time_for() -> None:
     kept = {name.split("/")[1] for name in made.tensors}
     assert 0 < len(kept) < 5 and limit.cut == [POSTERIOR]
     assert f"warning: {len(kept)} of 5 posterior draws were made within the time limit" in said[-1]
+
+
+def test_the_recipe_of_a_fit_without_time_for_draws_is_one_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(recipe: Recipe, fit: refits.Fit, work: Work) -> refits.Refitted:
+        work.limit.cut.append(POSTERIOR)
+        return refits.NO_REFITS
+
+    monkeypatch.setattr(refits, "_posterior", none)
+    run = fit(set={"model.components": 1})
+    assert run.manifest["bootstrap"] == 0
+    again = vgi_cli.fit(recipe=run.path / "recipe.yaml", out="again", threads=1)
+    assert again.manifest["bootstrap"] == 0
+    assert load_run(again.path, Silent()).recipe.uncertainty == "bootstrap"
 
 
 def test_work_bounds_the_sweeps_of_large_tables() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from vgi_cli.commands.dry_run import about
 from vgi_cli.commands.requests import FitRequest
@@ -11,7 +12,7 @@ from vgi_cli.fitting.choosing import choose_model, comparison_expected, layout_o
 from vgi_cli.fitting.contest import scoring
 from vgi_cli.fitting.contest.standings import COMPARED
 from vgi_cli.fitting.fit_rows import training_and_held, warn_of_pairs
-from vgi_cli.fitting.refits import refit_count
+from vgi_cli.fitting.refits import check_kinds, refit_count
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.fitting.trial import can_be_tried, tried, when_compared
 from vgi_cli.machine.device import one_thread, resolve_device
@@ -34,6 +35,7 @@ def fit_plan(
     if rows.table.D == 0:
         return [("model", "none: no column varies"), where]
     chosen = choose_model(recipe, rows.table, request.settings, reporter)
+    check_kinds(chosen, rows.table.layout, named=recipe.model.name != "auto")
     if chosen.table.blocks not in (None, "auto"):
         layout_of(chosen, rows.table.layout)  # refuses columns that are not modelled
     train, held = training_and_held(chosen, rows, held)
@@ -47,14 +49,15 @@ def fit_plan(
     table = train.table
     warn_of_pairs(table, reporter)
     share = float(table.layout.of_columns(table.missing[table.used]).double().mean())
+    beside = _others(train, chosen, request, reporter) if compared and recipe.compare else NOBODY
     lines = [
         ("model", found),
         ("rows", f"{len(table.used):,} of {rows.table.N:,}, {share:.1%} of their modelled cells missing"),
         *([("held out", f"{held.table.N:,} rows, which select the epoch")] if held is not None else []),
-        *([("compared too", _others(train, chosen, request, reporter))] if compared and recipe.compare else []),
+        *([("compared too", beside.words)] if beside.words else []),
         ("refits", f"at most {refits}, for the uncertainty of the fit" if refits else "none"),
         ("device", _device(str(device) if gpu else "cpu", chosen.threads)),
-        *_costs(train, chosen, compared, reporter),
+        *_costs(train, chosen, compared, beside, reporter),
     ]
     if chosen.time_limit is not None:
         lines.append(("time limit", str(chosen.time_limit)))
@@ -68,21 +71,40 @@ def _device(name: str, threads: int | None) -> str:
     return f"{name}, {threads or 1} thread{'s' * ((threads or 1) > 1)}{shared}"
 
 
-def _others(train: Rows, chosen: Recipe, request: FitRequest, reporter: Reporter) -> str:
-    """The models that are compared beside, with the time that their fits to parts of the rows take, by trials."""
+class _Others(NamedTuple):
+    """Models that are compared beside: words for each with the time of its fits to parts of the rows; the seconds of
+    all of these, and of the longest fit of one of them to all rows, should it win; those whose time is not known."""
+
+    words: str
+    seconds: float = 0.0
+    longest: float = 0.0
+    unknown: tuple[str, ...] = ()
+
+
+NOBODY = _Others("")
+
+
+def _others(train: Rows, chosen: Recipe, request: FitRequest, reporter: Reporter) -> _Others:
+    """The models that are compared beside, by trials."""
     rows = train.at(spread_rows(train.table.N, COMPARED * (scoring.FOLDS - 1) // scoring.FOLDS))
-    words = []
+    words, unknown = [], []
+    seconds = longest = 0.0
     with reporter.stage(TRYING), one_thread():
         for name in request.said("compare"):
             own = components.for_compared(chosen, name, request.settings)
-            found = tried(rows, own.replace(bootstrap="none"))
-            time = "time not known" if found.seconds is None else f"at most {about(scoring.FOLDS * found.seconds)}"
+            part, whole = tried(rows, own.replace(bootstrap="none")).seconds, tried(train, own).seconds
+            time = "time not known" if part is None else f"at most {about(scoring.FOLDS * part)}"
             words.append(f"{name} ({time} for {scoring.FOLDS} fits)")
-    return ", ".join(words)
+            if part is None or whole is None:
+                unknown.append(name)
+                continue
+            seconds += scoring.FOLDS * part
+            longest = max(longest, whole)
+    return _Others(", ".join(words), seconds, longest, tuple(unknown))
 
 
-def _costs(train: Rows, recipe: Recipe, compared: bool, reporter: Reporter) -> list[tuple[str, str]]:
-    """Time and memory, by a second's trial."""
+def _costs(train: Rows, recipe: Recipe, compared: bool, beside: _Others, reporter: Reporter) -> list[tuple[str, str]]:
+    """Time and memory, by a second's trial; `beside`: what is compared too."""
     if not can_be_tried(recipe):
         return [("time", "not known: the method comes from a plugin")]
     with reporter.stage(TRYING), one_thread():
@@ -92,6 +114,10 @@ def _costs(train: Rows, recipe: Recipe, compared: bool, reporter: Reporter) -> l
     most = "at most " if found.epochs is not None else "about "
     more = [f"on one thread of this CPU, by a trial{', the comparison of models included' * compared}"]
     seconds = when_compared(found.seconds) if compared else found.seconds
+    if beside.words:
+        most, seconds = "up to ", seconds + beside.seconds + beside.longest
+        more.append("with what is compared too, and the fit to all rows should that win")
+        more += [f"without {name}, of which no time is known" for name in beside.unknown]
     if recipe.holdout_cells is not None:
         more.append("as long again for the cells held out")
     return [

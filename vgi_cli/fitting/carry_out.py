@@ -197,6 +197,8 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive, again: Agai
     made = len({name.split("/")[1] for name in refits.tensors})
     if {REFITS, POSTERIOR} & set(work.limit.cut) or recipe.bootstrap == "auto":
         recipe = recipe.replace(bootstrap=made or "none")
+        if not made:  # without draws no posterior is asked for
+            recipe = recipe.replace(uncertainty="bootstrap", posterior_components=None)
     if TREES in work.limit.cut:
         recipe = recipe.replace(trees="none")
     entries = _entries(run, job, recipe, outcome, refits, made)
@@ -243,7 +245,11 @@ def _entries(run: RunStore, job: Job, recipe: Recipe, outcome: Outcome, refits: 
         "bootstrap_unsettled": refits.unsettled,
         "bootstrap_work": refits.work,
         "plugins": recipe.plugins,
-        "timings": {"training_seconds": run.manifest["progress"]["seconds"], "command_seconds": job.work.seconds},
+        "timings": {
+            **run.manifest.get("timings", {}),  # of a comparison of models, before the run was begun
+            "training_seconds": run.manifest["progress"]["seconds"],
+            "command_seconds": job.work.seconds,
+        },
         "time_limit": _limited(job),
     }
 

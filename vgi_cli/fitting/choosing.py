@@ -102,7 +102,7 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
             why = f"{model} has what this method needs: {registry.words(needs)}"
         else:
             recipe = recipe.with_model(**choice.settings)
-        if not choice.refits and recipe.bootstrap == "auto":
+        if not choice.refits and recipe.bootstrap == "auto" and recipe.uncertainty != "posterior":
             recipe = recipe.replace(bootstrap="none")
         method = method or choice.method
         taken = recipe.with_model(model).with_method(method)

@@ -136,7 +136,8 @@ def fit_rows(
         room = "" if refits else ", and none for refits after them"
         reporter.say(f"the time limit leaves room for about {state.epochs} of {planned} epochs{room}")
     job = replace(job, recipe=job.recipe.replace(epochs=state.epochs))
-    with keep(_manifest(job, said, rows)) as run:
+    timings = {} if won is None else {"timings": {"comparison_seconds": won.seconds}}
+    with keep({**_manifest(job, said, rows), **timings}) as run:
         run.save(more.parts, {}, {**_texts(job), **more.texts})
         return carry_out(run, job, state, _again)
 
@@ -148,7 +149,7 @@ def _with_model(
     reporter = work.reporter
     undecided = recipe.model.name == "auto"
     recipe = choose_model(recipe, rows.table, said, reporter)
-    check_kinds(recipe, rows.table.layout)
+    check_kinds(recipe, rows.table.layout, named=not undecided)
     trees.settled(recipe, rows.table)  # refuses at once what cannot be
     require_time(work.limit, "once the table had been read")
     won = None

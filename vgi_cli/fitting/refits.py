@@ -36,7 +36,7 @@ from vgi_cli.methods.optimisation import prefixed
 from vgi_cli.methods.reweighted import Reweighted, Size, exponential_weights, moved
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
-from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig, covariance_of
 from vgi_cli.reporting import POSTERIOR, REFITS
 from vgi_cli.settings.recipe import Recipe
 from vgi_cli.workers import ONE_PROCESS, Tell, room_of
@@ -255,8 +255,9 @@ def of_draws(recipe: Recipe) -> Recipe:
     return recipe.with_model(**posterior_config(recipe).model_dump(mode="json"))
 
 
-def check_kinds(recipe: Recipe, layout: Layout) -> None:
-    """UsageError for posterior draws of a table that does not hold numbers alone, or whose rows have weights."""
+def check_kinds(recipe: Recipe, layout: Layout, *, named: bool = True) -> None:
+    """UsageError for posterior draws of a table that does not hold numbers alone, or more of them than covariances are
+    full for, or whose rows have weights. `named`: whether somebody named the model of the recipe."""
     if recipe.uncertainty == "posterior" and recipe.table.weight is not None:
         raise UsageError(
             "uncertainty=posterior takes rows that count alike, and --weight names weights",
@@ -268,6 +269,17 @@ def check_kinds(recipe: Recipe, layout: Layout) -> None:
             f"uncertainty=posterior takes tables of numbers: column '{label}' is of another kind",
             "leave it out: bootstrap refits take every kind",
         )
+    if recipe.uncertainty == "posterior" and covariance_of(_mixture(recipe), layout.D) != "full":
+        more = "add" if named else "take --model mixture"
+        raise UsageError(
+            f"uncertainty=posterior needs full covariances, and those of {layout.D} columns are factor-analytic",
+            f"leave it out, or {more} --set model.covariance=full",
+        )
+
+
+def _mixture(recipe: Recipe) -> MixtureConfig:
+    """The settings of the model of a recipe, where that is a mixture."""
+    return cast(MixtureConfig, recipe.model_settings)
 
 
 def settled_uncertainty(recipe: Recipe, layout: Layout, N: int, *, chosen: bool) -> Recipe:
@@ -275,12 +287,8 @@ def settled_uncertainty(recipe: Recipe, layout: Layout, N: int, *, chosen: bool)
     the number of components. UsageError where it was said and cannot be."""
     if recipe.uncertainty != "posterior":
         return recipe.replace(uncertainty="bootstrap")
-    config = cast(MixtureConfig, recipe.model_settings)
-    if config.covariance != "full":
-        raise UsageError(
-            f"uncertainty=posterior needs full covariances, and those of {layout.D} columns are factor-analytic",
-            "leave it out, or add --set model.covariance=full",
-        )
+    check_kinds(recipe, layout)
+    config = _mixture(recipe)
     if recipe.posterior_components is not None:
         return recipe
     K = cast(int, config.components)

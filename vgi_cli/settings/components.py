@@ -18,6 +18,8 @@ from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe, as_settin
 
 FREE_KEYS = ("model.", "method.", "optim.")
 """How settings begin that only some models, or some methods, have."""
+NUMBERS_ALONE = " in tables of three or more columns of numbers and no others, and takes part in no other comparison"
+"""Of a model that EM fits to numbers alone, where it is compared (`fitting/contest/candidates.py`)."""
 
 
 def check(recipe: Recipe, settings: Settings, resumed: bool = False) -> list[Problem]:
@@ -116,6 +118,9 @@ def _check_posterior(recipe: Recipe, settings: Settings) -> list[Problem]:
         return [Problem(where, "posterior: model.shrink_to has no effect on posterior draws", "leave one out")]
     if recipe.model.settings.get("covariance") == "factor" or recipe.model.settings.get("factors") is not None:
         return [Problem(where, f"posterior: {able}, model.covariance or model.factors says otherwise", "leave one out")]
+    if recipe.bootstrap in ("none", 0):
+        what = f"posterior: bootstrap is how many draws are made, and bootstrap={recipe.bootstrap} makes none"
+        return [Problem(where, what, "leave one out, or say how many: --set bootstrap=20")]
     return []
 
 
@@ -151,7 +156,8 @@ def _check_compare(recipe: Recipe, settings: Settings) -> list[Problem]:
     able, problems = registry.comparable(), []
     for name in recipe.compare:
         if name in registry.MODELS and name not in able:
-            problems.append(Problem(where, f"'{name}' is compared anyway", "leave it out"))
+            what = "" if registry.takes_levels(name, None) else NUMBERS_ALONE
+            problems.append(Problem(where, f"'{name}' is compared anyway{what}", "leave it out"))
         elif name not in able:
             message = f"unknown model '{name}'"
             problems.append(Problem(where, message, nearest(name, able)))

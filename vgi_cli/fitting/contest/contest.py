@@ -28,6 +28,7 @@ imputes where they win.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
@@ -90,13 +91,15 @@ OTHERS = 8
 
 class Won(NamedTuple):
     """What a contest leaves: the recipe of the winner, with its size and the models to average over; the rows, and
-    those that select the epoch, as it encodes them; the league table; by transform the schemas of the other models."""
+    those that select the epoch, as it encodes them; the league table; by transform the schemas of the other models; the
+    seconds that it took."""
 
     recipe: Recipe
     rows: Rows
     held: Rows | None
     league: League
     schemas: dict[str, Schema]
+    seconds: float
 
 
 def hold(
@@ -125,6 +128,7 @@ def hold(
         return None
     for line in components.of_some(recipe, said):
         work.reporter.say(line)
+    begun = time.monotonic()
     own = replace(work, reporter=Silent(), limit=work.limit.part(SHARE))
     kept = KeptScores(comparison or Comparison(), rows, used)
     with work.reporter.stage(CONTEST, until=own.limit.end) as stage:
@@ -145,7 +149,9 @@ def hold(
             work.reporter.say("one model alone suits this table: there is none to compare it with")
         return None
     league = contest.standings.decided()
+    seconds = round(time.monotonic() - begun, 3)
     _tell(league, contest, work.reporter)
+    work.reporter.detail(f"the comparison of models took {seconds:.1f} s")
     winner = league.entries[league.winner][0]
     members = average(league, len(used))
     if len(members) > 1:
@@ -154,7 +160,7 @@ def hold(
     schemas = {name: contest.schema(found.with_table(transform=name)) for name in other_transforms(found)}
     if held is not None and held.source is not None:
         held = rows_of(held.source.table, winner.rows.schema, recipe.seed).at(held.places)
-    return Won(found, winner.rows, held, league, schemas)
+    return Won(found, winner.rows, held, league, schemas, seconds)
 
 
 def _used(recipe: Recipe, rows: Rows) -> Tensor:

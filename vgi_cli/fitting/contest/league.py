@@ -39,11 +39,12 @@ class League(NamedTuple):
         )
         weights = "; weight: in the average that fills are drawn from" * bool(self.weights)
         against = "; against it: why it is neither taken nor in an average, whatever its scores" * any(self.against)
+        decides = " on held-out rows (--score loglik)" * (self.by == "loglik")
         return [
             "hidden cells: score of their fills, less is better (1: what the column alone would score); held-out rows: "
             f"log-likelihood, nats a row{ranges}{weights}{against}",
-            "→ is fitted: of the models that score about as well as the best, and have nothing else against them, the "
-            "one with the fewest parameters",
+            f"→ is fitted: of the models that score about as well as the best{decides}, and have nothing else against "
+            "them, the one with the fewest parameters",
         ]
 
     def slopes(self) -> str | None:

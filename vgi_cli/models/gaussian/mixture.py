@@ -155,7 +155,7 @@ class GaussianMixture(GaussianFamily):
         factors = min(2, max(D - 1, 0)) if config.factors is None else min(config.factors, D)
 
         def gaussians(count: int) -> Gaussians:
-            full = _covariance(config, D) == "full"
+            full = covariance_of(config, D) == "full"
             return FullGaussians(count, D) if full else FactorGaussians(count, D, factors, RIDGE)
 
         scales = MIXED_SCALES if layout.discrete else SCALES
@@ -170,7 +170,7 @@ class GaussianMixture(GaussianFamily):
     def sizes(cls, config: MixtureConfig, N: int, D: int) -> Sequence[Sequence[MixtureConfig]]:
         """One path of components for full covariances, one for each number of factors otherwise, and one of factors for
         a single component; where covariances are shrunk by what nobody says, one for each strength."""
-        covariance = _covariance(config, D)
+        covariance = covariance_of(config, D)
         most = (1, 2, 3, 5, 8, 12, 20) if config.by is None else IN_LEVELS
         counts = [K for K in most if 10 * K <= N] or [1]
         components = counts if config.components is None else [config.components]
@@ -407,7 +407,7 @@ def _alone(dimension: int, layout: Layout) -> bool:
     return layout.widths[layout.column_of[dimension]] == 1
 
 
-def _covariance(config: MixtureConfig, D: int) -> Literal["full", "factor"]:
+def covariance_of(config: MixtureConfig, D: int) -> Literal["full", "factor"]:
     if config.covariance is not None:
         return config.covariance
     full = D <= FULL_UP_TO and config.factors is None
