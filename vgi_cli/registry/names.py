@@ -41,7 +41,7 @@ MODELS = ExtensionPoint(
             provides=frozenset({"bound", "density", "marginal", "gaussian", "factors"}),
         ),
         "mixture": Entry(
-            "mixture of numbers and levels: Gaussians, full or factor-analytic, and tables of levels",
+            "Gaussian mixture, full or factor-analytic covariances; of columns of levels too, by tables",
             "vgi_cli.models.gaussian.mixture:GaussianMixture",
             ModelTraits("em", "exact for this model", "normal"),
             provides=frozenset({"bound", "density", "marginal", "gaussian", "discrete"}),
