@@ -365,5 +365,5 @@ def test_a_command_of_two_words_stands_under_the_first(monkeypatch: pytest.Monke
 def test_help_says_what_models_and_imputers_do_with_levels(vgi: Vgi) -> None:
     lines = [line.split(maxsplit=1) for line in vgi("fit", "--help").out.splitlines() if line.startswith("    ")]
     told = {line[0]: line[1] for line in lines if len(line) == 2}
-    assert told["fa"].endswith("numbers only") and "numbers and levels" in told["mixture"]
+    assert told["fa"].endswith("numbers only") and "of columns of levels too" in told["mixture"]
     assert "levels by logistic" in told["mice"]
