@@ -173,7 +173,7 @@ def parts_of(n: int) -> list[Ints]:
     dealt, count = np.random.default_rng(0).permutation(n), min(MOST, most_of(n)) + 1
     if n < count * (PART + SMALL_PART):
         parts = [dealt[start::count] for start in range(count)]
-        parts += [np.setdiff1d(dealt, part) for part in parts] if n < PART else []
+        parts += [np.setdiff1d(dealt, part) for part in parts] if n < SMALL_PART else []
         return [np.sort(rows[:PART]) for rows in parts]
     ends = np.cumsum([0, *[PART] * LARGE_PARTS, *[SMALL_PART] * LARGE_PARTS])
     return [np.sort(dealt[start:end]) for start, end in itertools.pairwise(ends)]

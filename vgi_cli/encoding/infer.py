@@ -344,8 +344,8 @@ def _keeping(table: Table, schema: Schema, found: Sequence[Redundant], skips: Se
 
 
 def _between(part: Table, schema: Schema) -> Schema:
-    """What holds between columns of a schema in some rows of its table, but for what follows from keys, and which cells
-    go with no others: a part says little of rare ones."""
+    """What holds between columns of a schema in some rows of its table, without codes for missing cells; but for what
+    follows from keys, and which cells go with no others: a part says little of rare ones."""
 
     def constant(column: Column) -> bool:
         codes = codes_of(part, column) if isinstance(column, ModelledColumn) else None
@@ -353,11 +353,10 @@ def _between(part: Table, schema: Schema) -> Schema:
 
     schema = replace(schema, columns=tuple(column for column in schema.columns if not constant(column)))
     relations = relations_among(part, schema, coded_candidates(part, schema), computed=False)
-    bare = without_codes(part, replace(schema, relations=relations))
-    orders = orders_among(part, schema, relations, bare)
+    orders = orders_among(part, schema, relations, part)
     relations = nested_among(part, schema, relations)
     schema = replace(schema, relations=(*relations, *pairs_among(part, schema, relations, ())), orders=orders)
-    return replace(schema, comparisons=comparisons_among(part, schema, bare))
+    return replace(schema, comparisons=comparisons_among(part, schema, part))
 
 
 def _check_modelled(table: Table, schema: Schema, flags: Mapping[str, str], some: bool) -> None:

@@ -17,6 +17,7 @@ from vgi_cli.columns.orders import Order
 from vgi_cli.columns.relations import Relation
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.skips import Skip
+from vgi_cli.encoding.codes import without_codes
 from vgi_cli.encoding.comparisons import breaking_rows
 from vgi_cli.encoding.exceptions import (
     SHARE,
@@ -114,8 +115,9 @@ def _in_parts(table: Table, schema: Schema, search: Callable[[Table], Schema]) -
     known = {_what(one) for one in _all(schema)}
     codes = {column.name: codes_of(table, column) for column in schema.encoded}
     fewest: dict[Hashable, _Against] = {}
+    bare = without_codes(table, schema)  # a code is no part of what holds
     for rows in parts_of(table.N):
-        found = search(SomeRows(table, rows))
+        found = search(SomeRows(bare, rows))
         bands = tuple(_with_best_cuts(one, codes) for one in found.relations)
         for one in _against(table, replace(found, relations=bands)):
             what = _what(one.kept)
