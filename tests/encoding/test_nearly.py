@@ -13,6 +13,7 @@ from vgi_cli.columns.orders import Order
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema, schema_alone
+from vgi_cli.encoding.nearly import counted
 from vgi_cli.encoding.redundant import every_kept, half_digit
 from vgi_cli.encoding.relations import departing
 from vgi_cli.table.frames import from_frame
@@ -211,3 +212,17 @@ def test_cells_of_a_question_that_a_few_rows_answer_though_it_was_not_theirs(cou
     ]
     own.loc[own.smoker == "no", "cigarettes"] = np.where(rng.random(no) < 0.1, 7, np.nan)
     assert not [words for words in every_kept(schema_alone(from_frame(own))) if "'cigarettes'" in words]
+
+
+@pytest.mark.parametrize("what", ["a date and months", "to the day", "groups", "a cap", "bands"])
+def test_in_few_rows_all_but_those_of_a_part_say_it(what: str) -> None:
+    """Each third of 50 rows is too few for that."""
+    own = spoiled(what, ROWS[:1]).head(50)
+    assert f"{SPOILED[what][2]} (but for 1 row)" in every_kept(schema_alone(from_frame(own)))
+
+
+def test_what_more_than_a_few_rows_contradict_after_all_is_not_said() -> None:
+    schema = schema_alone(from_frame(spoiled("an order", ())))
+    rows = tuple(range(3, N, 30))
+    assert [one.but for one in counted(from_frame(spoiled("an order", ROWS)), schema).orders] == [3]
+    assert counted(from_frame(spoiled("an order", rows)), schema).orders == ()
