@@ -118,6 +118,7 @@ class Check:
         self._bare = BareRows()
         self._found: dict[str, list[_Found]] = {name: [] for name in schema.modelled}
         self._observed = dict.fromkeys(schema.modelled, 0)
+        self._told = replace(schema, structural_zeros=tuple(shown_zeros(schema)))
         self._departures = [0] * len(every_kept(schema))
         lacking = [name for name in schema.modelled if name not in names]
         if lacking:
@@ -145,7 +146,7 @@ class Check:
             self._observed[column.name] += int((~cells.missing).sum())
         if self._unseen == "missing":
             forget_unseen(table, self._schema)
-        schema = replace(self._schema, structural_zeros=tuple(shown_zeros(self._schema)))
+        schema = self._told
         departing = [*departures(table, schema), *unlike_keys(table, schema), *crossings(table, schema)]
         departing += [*contradictions(table, schema), *meetings(table, schema), *breaks(table, schema)]
         self._departures = [a + b for a, b in zip(self._departures, departing, strict=True)]

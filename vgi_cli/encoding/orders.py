@@ -161,8 +161,7 @@ class _Cells(NamedTuple):
     @classmethod
     def of(cls, codes: Floats) -> _Cells:
         seen = codes[~np.isnan(codes)]
-        some = seen[evenly(len(seen), ROWS)] if len(seen) else seen
-        return cls(codes, codes[:FIRST_LOOK], np.sort(some))
+        return cls(codes, codes[:FIRST_LOOK], np.sort(seen[evenly(len(seen), ROWS)]))
 
     def times(self, per: float) -> _Cells:
         """The same in another unit."""

@@ -85,7 +85,7 @@ def _even(x: Floats, y: Floats) -> bool:
 def some_rows(table: Table, rows: Bools | None) -> Ints:
     """Which rows decide how columns go together, ROWS of `rows` [N] at most; None: of all."""
     every = np.arange(table.N) if rows is None else np.flatnonzero(rows)
-    return every[evenly(len(every), ROWS)] if len(every) else every
+    return every[evenly(len(every), ROWS)]
 
 
 def observed_codes(table: Table, column: Column, some: Ints) -> Floats:
